@@ -43,8 +43,9 @@ typedef struct question {
     void *job;
     char verb[64], account[64], id[ID_MAX];
     json_t *body;
-    int copy;       /* that has it; -1: none */
+    int copy;       /* that has it, and was asked last; -1: none */
     unsigned tried; /* copies that were asked, a bit for each */
+    unsigned asked; /* those of them that have not refused it */
     bool is_lost;   /* its copy is gone, and no other one was there */
     bool is_slow;   /* it was asked a second time, though its copy may answer still */
     int64_t since_ms, sent_ms, until_ms;
@@ -85,6 +86,7 @@ static bool send_to(neighbour_t *self, question_t *question, int copy, int64_t n
         return false;
     question->copy = copy;
     question->tried |= 1u << copy;
+    question->asked |= 1u << copy;
     question->is_lost = false;
     question->sent_ms = now;
     self->next_copy = (copy + 1) % self->count;
@@ -185,18 +187,33 @@ static question_t *question_find(const neighbour_t *self, const char *id)
     return one;
 }
 
-/* A copy that cannot answer now says nothing about the others. */
-static bool is_passed_on(neighbour_t *self, question_t *question, int code)
+/* Is another copy at work on it, as far as can be seen? */
+static bool is_with_another(neighbour_t *self, question_t *question)
+{
+    for (int i = 0; i < self->count; i++)
+        if (question->asked >> i & 1 && !self->copies[i].is_silent && !self->copies[i].is_gone) {
+            question->copy = i;
+            question->is_slow = false; /* and may be asked elsewhere, should it stay slow */
+            return true;
+        }
+    return false;
+}
+
+/* A copy that cannot answer now says nothing about the others: they may, or be at it already. */
+static bool is_passed_on(neighbour_t *self, question_t *question, int copy, int code)
 {
     if (code != ERR_BUSY && code != ERR_MAINTENANCE)
         return false;
+    question->asked &= ~(1u << copy);
+    if (is_with_another(self, question))
+        return true;
     if (!send_to_best(self, question, LIVE_NEW, bus_mono_ms()))
         return false;
     self->metrics.again++;
     return true;
 }
 
-static void take_answer(neighbour_t *self, zmsg_t *msg)
+static void take_answer(neighbour_t *self, int copy, zmsg_t *msg)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
     json_t *body = NULL;
@@ -209,7 +226,7 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
     code = r || !json_is_integer(json_object_get(outcome, "code"))
                ? ERR_INTERNAL
                : (int)json_integer_value(json_object_get(outcome, "code"));
-    if (!question || is_passed_on(self, question, code)) {
+    if (!question || is_passed_on(self, question, copy, code)) {
         json_decref(body);
         return;
     }
@@ -220,28 +237,30 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
     end_question(self, question, code, why, body);
 }
 
-/* Whatever it says, it works. */
-static void note_heard(neighbour_t *self, const zsock_t *socket)
+/* Whatever it says, it works. The number of the copy. */
+static int note_heard(neighbour_t *self, const zsock_t *socket)
 {
-    for (int i = 0; i < self->count; i++)
-        if (self->copies[i].socket == socket) {
-            self->copies[i].heard_ms = bus_mono_ms();
-            self->copies[i].is_silent = false;
-        }
+    int copy = 0;
+
+    while (copy < self->count - 1 && self->copies[copy].socket != socket)
+        copy++;
+    self->copies[copy].heard_ms = bus_mono_ms();
+    self->copies[copy].is_silent = false;
+    return copy;
 }
 
 static int on_answer(zloop_t *loop, zsock_t *socket, void *context)
 {
     neighbour_t *self = context;
+    int copy = note_heard(self, socket);
 
     (void)loop;
-    note_heard(self, socket);
     for (int i = 0; i < BURST_MAX && zsock_events(socket) & ZMQ_POLLIN; i++) {
         zmsg_t *msg = zmsg_recv(socket);
 
         if (!msg)
             break;
-        take_answer(self, msg);
+        take_answer(self, copy, msg);
         zmsg_destroy(&msg);
     }
     return 0;

@@ -1,9 +1,9 @@
 /* Another service of the bus that verbs ask while they wait without a worker (waits.h): a
  * connection to each of its copies, which take turns. Only questions that may be asked twice are
  * asked: one of a copy that is gone or says nothing for 2 s, and one for which a copy has no room,
- * goes to another copy. A silent copy is asked last, until it says something; every 10 s it is
- * tried with a question that another copy has, too. What a copy is only slow with stays there, but
- * for a few. Used by the reactor's thread alone. */
+ * goes to another copy, unless that has it already. A silent copy is asked last, until it says
+ * something; every 10 s it is tried with a question that another copy has, too. What a copy is only
+ * slow with stays there, but for a few. Used by the reactor's thread alone. */
 #pragma once
 
 #include <czmq.h>

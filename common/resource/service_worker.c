@@ -13,8 +13,10 @@
 
 enum {
     RETRY_MS = 50,
-    LATE_MS = 2000,  /* for what the answer to a request that waited says, whenever it came */
-    SLOW_US = 250000 /* a read that took longer is logged */
+    LATE_MS = 2000,     /* for what the answer to a request that waited says, whenever it came */
+    SLOW_US = 250000,   /* a read that took longer is logged */
+    GONE_LINES = 60,    /* a minute, of an account and verb: of sessions and tokens that are none */
+    SIGN_IN_LINES = 600 /* and of sign-ins that lead to nothing */
 };
 
 crud_t service_crud(const worker_args_t *args)
@@ -83,19 +85,43 @@ static bool is_reason_logged(int r, const reply_t *reply)
            || ((r == ERR_SIGN_IN_STATE || r == ERR_SESSION_GONE) && *reply->problem.msg);
 }
 
-/* Whoever makes up tokens or cookies causes a refusal each: their lines are bounded. */
-static bool is_line_bounded(int r, const char *account)
+/* How many lines a minute with that outcome an account and verb may have, of those that anybody can
+ * cause who reaches a route; 0: no bound. */
+static unsigned lines_of(int r)
+{
+    switch (r) {
+    case ERR_SESSION_GONE:
+    case ERR_SESSION_STALE:
+        return GONE_LINES;
+    case ERR_SIGN_IN_STATE:
+    case ERR_SIGN_IN_CODE:
+    case ERR_SIGN_IN_DENIED:
+    case ERR_SIGN_IN_PROVIDER:
+    case ERR_SIGN_IN_UNAVAILABLE:
+        return SIGN_IN_LINES;
+    default:
+        return 0;
+    }
+}
+
+/* Whoever makes up tokens, cookies, or answers of a provider causes a refusal each: their lines are
+ * bounded. */
+static bool is_left_out(int r, const request_t *request)
 {
     static log_bound_t bound = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    char kind[sizeof(request->account) + sizeof(request->verb) + 16];
+    unsigned most = lines_of(r);
     uint64_t left_out;
 
-    if (r != ERR_SESSION_GONE)
+    if (!most)
         return false;
-    if (!log_bound_admits(&bound, account, bus_mono_ms(), &left_out))
+    snprintf(kind, sizeof(kind), "%s %s %d", request->account, request->verb, r);
+    if (!log_bound_admits(&bound, kind, most, bus_mono_ms(), &left_out))
         return true;
     if (left_out)
-        log_info("left out %" PRIu64 " lines of refused sessions and tokens, more than %d a minute",
-                 left_out, LOG_BOUND_LINES);
+        log_info("left out %" PRIu64 " lines of refused sessions, tokens or sign-ins: of an "
+                 "account, verb and outcome there are %d a minute, and of sign-ins %d",
+                 left_out, GONE_LINES, SIGN_IN_LINES);
     return false;
 }
 
@@ -105,7 +131,7 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
 {
     char verb[140], id[140], why[600];
 
-    if ((r == 0 && !crud->changes && us < SLOW_US) || is_line_bounded(r, request->account))
+    if ((r == 0 && !crud->changes && us < SLOW_US) || is_left_out(r, request))
         return;
     log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
     log_quote(request->id, strlen(request->id), id, sizeof(id));

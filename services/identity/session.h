@@ -149,15 +149,18 @@ int session_lock_provider(crud_t *crud, const char *provider_hash);
  * ERR_SIGN_IN_CODE | fault. */
 int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person);
 
-/* Who a person is to an account, SHA-256 in hexadecimal: of provider_name, provider_url and id. */
+/* Who a person is to an account, SHA-256 in hexadecimal: of provider_name, provider_url, id and,
+ * where that is known, name_form. */
 void session_person_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE]);
 
 /* In a transaction, before all sessions of the person end: a sign-in that its provider has vouched
  * for until now, and that is not a session yet, leads to none. 0 | fault. */
 int session_end_person(crud_t *crud, const char *person_hash);
 /* In a transaction, before a session is made of a sign-in: has that been done since proven_at (of
- * proven_t)? It is not while the transaction lasts. 0 | ERR_SIGN_IN_CODE | fault. */
-int session_check_person(crud_t *crud, const char *person_hash, const char *proven_at);
+ * proven_t), to the person or to one of whom the form of the name was not known? It is not while
+ * the transaction lasts. 0 | ERR_SIGN_IN_CODE | fault. */
+int session_check_person(crud_t *crud, const char *account, const person_t *person,
+                         const char *proven_at);
 
 /* When the provider that vouched then must vouch again, by the module; 0: never. */
 int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);

@@ -28,6 +28,9 @@ static int check_words(const request_t *request, problem_t *problem)
         return problem_add(problem, ERR_INVALID_FIELD, "route", "must be the id of a route");
     if (!words_is_hex(text_of(request, "digest")))
         return problem_add(problem, ERR_INVALID_FIELD, "digest", "must be 64 hexadecimal digits");
+    /* what is left out is any host: something else is not taken for that */
+    if (json_object_get(request->body, "host") && !text_of(request, "host"))
+        return problem_add(problem, ERR_INVALID_FIELD, "host", "must be text");
     return 0;
 }
 

@@ -10,7 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OLDEST_MAX = 32 /* sessions of a user that one sign-in ends */ };
+enum {
+    OLDEST_MAX = 32, /* sessions of a user that one sign-in ends */
+    ROOMS_MAX = 8    /* times that one sign-in makes room: sign-ins that came at once may have made
+                        more than the limit, because none of them sees the others' */
+};
+
+/* What a limit has said does not matter any more: there is room now. */
+static void forget_problem(problem_t *problem)
+{
+    problem_done(problem);
+    *problem = (problem_t){0};
+}
 
 static const char *or_empty(const char *text)
 {
@@ -94,14 +105,14 @@ static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *perso
     if (r != ERR_NOT_FOUND)
         return r;
     r = add_user(crud, sealed, person, problem, ret_id);
-    if (r != ERR_LIMIT_EXCEEDED)
-        return r;
-    r = user_room_make(crud, sealed->account, problem);
-    if (r)
-        return r;
-    problem_done(problem);
-    *problem = (problem_t){0};
-    return add_user(crud, sealed, person, problem, ret_id);
+    for (int i = 0; r == ERR_LIMIT_EXCEEDED && i < ROOMS_MAX; i++) {
+        r = user_room_make(crud, sealed->account, person, problem);
+        if (r)
+            return r;
+        forget_problem(problem);
+        r = add_user(crud, sealed, person, problem, ret_id);
+    }
+    return r;
 }
 
 /* ---- sessions ---- */
@@ -203,23 +214,30 @@ static void format_time(int64_t ms, char out[32])
     strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
+/* What a session is made of: whose, by what request, until when. */
+typedef struct session_made {
+    char user[ID_MAX];
+    const request_t *request;
+    const char *token; /* the cookie's value */
+    int64_t expires_ms;
+} session_made_t;
+
 /* The object that the API shows. */
-static int add_object(crud_t *crud, const sealed_t *sealed, const char *user,
-                      const request_t *request, const char *token, int64_t expires_ms,
+static int add_object(crud_t *crud, const sealed_t *sealed, const session_made_t *made,
                       problem_t *problem, json_t **ret_row)
 {
     _cleanup_(json_clear_ref) json_t *document = NULL;
     char now[32], expires[32], hex[WORDS_HEX_SIZE];
 
     crud_now(now);
-    words_hex(token, hex);
-    format_time(expires_ms, expires);
-    document = json_pack("{s:o, s:o, s:s, s:s, s:s, s:n, s:s, s:s, s:s}", "public_url",
-                         json_sprintf("https://%s", text_of(request, "host")), "browser_session",
-                         browser_describe(text_of(request, "ip"), text_of(request, "user_agent")),
-                         "application_user_id", user, "last_active", now, "expires_at", expires,
-                         "endpoint_id", "edge_id", sealed->edge, "route_id", sealed->route,
-                         "token_hash", hex);
+    words_hex(made->token, hex);
+    format_time(made->expires_ms, expires);
+    document = json_pack(
+        "{s:o, s:o, s:s, s:s, s:s, s:n, s:s, s:s, s:s}", "public_url",
+        json_sprintf("https://%s", text_of(made->request, "host")), "browser_session",
+        browser_describe(text_of(made->request, "ip"), text_of(made->request, "user_agent")),
+        "application_user_id", made->user, "last_active", now, "expires_at", expires, "endpoint_id",
+        "edge_id", sealed->edge, "route_id", sealed->route, "token_hash", hex);
     return document ? crud_add(crud, kind_find("application_session"), document, problem, ret_row)
                     : -ENOMEM;
 }
@@ -289,30 +307,38 @@ static int end_oldest(crud_t *crud, const char *user, problem_t *problem)
     return r;
 }
 
+/* The object of the session, and room for it where there is none. As crud_add. */
+static int add_in_room(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                       const session_made_t *made, problem_t *problem, json_t **ret_row)
+{
+    int r = add_object(crud, sealed, made, problem, ret_row);
+
+    for (int i = 0; r == ERR_LIMIT_EXCEEDED && i < ROOMS_MAX; i++) {
+        r = user_room_end_session(crud, sealed->account, person, problem);
+        if (r)
+            return r;
+        forget_problem(problem);
+        r = add_object(crud, sealed, made, problem, ret_row);
+    }
+    return r;
+}
+
 int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
                  const request_t *request, const char *token, problem_t *problem)
 {
     int64_t now = bus_now_ms();
     int64_t expires = expires_ms_of(sealed, now, 1000 * person->session_until_s);
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    char user[ID_MAX];
+    session_made_t made = {.request = request, .token = token, .expires_ms = expires};
     session_act_t act;
-    int r = find_user(crud, sealed, person, problem, user);
+    int r = find_user(crud, sealed, person, problem, made.user);
 
     if (r)
         return r;
-    session_act_as(&act, crud, sealed->account, user, person_vouched_email(person), "SIGN_IN");
-    r = end_oldest(crud, user, problem);
+    session_act_as(&act, crud, sealed->account, made.user, person_vouched_email(person), "SIGN_IN");
+    r = end_oldest(crud, made.user, problem);
     if (!r)
-        r = add_object(crud, sealed, user, request, token, expires, problem, &row);
-    if (r == ERR_LIMIT_EXCEEDED) {
-        r = user_room_end_session(crud, sealed->account, problem);
-        if (!r) {
-            problem_done(problem);
-            *problem = (problem_t){0};
-            r = add_object(crud, sealed, user, request, token, expires, problem, &row);
-        }
-    }
+        r = add_in_room(crud, sealed, person, &made, problem, &row);
     session_act_done(&act);
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */

@@ -96,9 +96,11 @@ bool session_is_of_client(const session_t *self, const sealed_t *sealed)
 
 void session_person_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE])
 {
-    hash_lines(
-        (const char *const[]){account, person->provider_name, person->provider_url, person->id}, 4,
-        out);
+    const char *form = person->name_form;
+
+    hash_lines((const char *const[]){account, person->provider_name, person->provider_url,
+                                     person->id, form ? form : ""},
+               form && *form ? 5 : 4, out);
 }
 
 /* Until the transaction is over nobody else ends all sessions of the person, or begins one. */
@@ -120,7 +122,7 @@ int session_end_person(crud_t *crud, const char *person_hash)
                        1, person_hash);
 }
 
-int session_check_person(crud_t *crud, const char *person_hash, const char *proven_at)
+static int check_hash(crud_t *crud, const char *person_hash, const char *proven_at)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r = lock_person(crud, person_hash);
@@ -135,6 +137,22 @@ int session_check_person(crud_t *crud, const char *person_hash, const char *prov
     return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
 }
 
+int session_check_person(crud_t *crud, const char *account, const person_t *person,
+                         const char *proven_at)
+{
+    person_t any = *person; /* borrows what the person owns */
+    char hash[WORDS_HEX_SIZE];
+    int r;
+
+    any.name_form = NULL;
+    session_person_hash(account, &any, hash);
+    r = check_hash(crud, hash, proven_at);
+    if (r || !person->name_form || !*person->name_form)
+        return r;
+    session_person_hash(account, person, hash);
+    return check_hash(crud, hash, proven_at);
+}
+
 int session_lock_provider(crud_t *crud, const char *provider_hash)
 {
     return *provider_hash
@@ -144,7 +162,8 @@ int session_lock_provider(crud_t *crud, const char *provider_hash)
 }
 
 /* A logout of the name, or of the session at the provider that it is of, makes void what the
- * provider vouched for no later. Both times are of its own clock. */
+ * provider vouched for no later, as far as the name is of the form that it was for. Both times are
+ * of the provider's clock. */
 static int check_saml(crud_t *crud, const person_t *person, const char *client,
                       const char *provider)
 {
@@ -158,8 +177,9 @@ static int check_saml(crud_t *crud, const person_t *person, const char *client,
     if (!r)
         r = pg_exec(crud->pg, &res,
                     "SELECT 1 FROM sign_in_logout WHERE provider_hash IN ($1, $2) "
-                    "AND provider_hash > '' AND before_ms >= $3::bigint LIMIT 1",
-                    3, name, provider, vouched);
+                    "AND provider_hash > '' AND before_ms >= $3::bigint "
+                    "AND (name_form IS NULL OR $4 = '' OR $4 LIKE name_form) LIMIT 1",
+                    4, name, provider, vouched, person->name_form ? person->name_form : "");
     if (r)
         return r;
     return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;

@@ -32,7 +32,8 @@ static bool makes_room(const crud_t *crud)
     return source && !strcmp(source, SESSION_IDLE);
 }
 
-/* With the user go his sessions, and where he is revoked, sign-ins that are not sessions yet. */
+/* With the user go his sessions, and where he is revoked, sign-ins that are not sessions yet: those
+ * of all who have the name, where it is not known by which form of it he is. */
 static int end_sign_ins(crud_t *crud, const json_t *row, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -42,16 +43,18 @@ static int end_sign_ins(crud_t *crud, const json_t *row, problem_t *problem)
     (void)problem;
     if (makes_room(crud))
         return 0;
-    r = pg_exec(crud->pg, &res,
-                "SELECT account_id, identity_provider->>'name', provider_url, provider_user_id "
-                "FROM application_user WHERE id = $1 AND provider_url IS NOT NULL",
-                1, json_string_value(json_object_get(row, "id")));
+    r = pg_exec(
+        crud->pg, &res,
+        "SELECT account_id, identity_provider->>'name', provider_url, provider_user_id, "
+        "coalesce(name_form, '') FROM application_user WHERE id = $1 AND provider_url IS NOT NULL",
+        1, json_string_value(json_object_get(row, "id")));
     if (r || !PQntuples(res))
         return r;
     session_person_hash(PQgetvalue(res, 0, 0),
                         &(person_t){.provider_name = PQgetvalue(res, 0, 1),
                                     .provider_url = PQgetvalue(res, 0, 2),
-                                    .id = PQgetvalue(res, 0, 3)},
+                                    .id = PQgetvalue(res, 0, 3),
+                                    .name_form = PQgetvalue(res, 0, 4)},
                         hash);
     return session_end_person(crud, hash);
 }

@@ -55,15 +55,14 @@ static int end_old(crud_t *crud, const sealed_t *sealed, const request_t *reques
 static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request, const char *token,
                   proven_t *proven, problem_t *problem)
 {
-    char why[WHY_SIZE] = "", person[WORDS_HEX_SIZE];
+    char why[WHY_SIZE] = "";
     int r = sign_in_code_take(crud, sealed, request, proven);
 
     if (r)
         return r;
     if (!sign_in_admits(sealed->module, sealed->config, &proven->person, why, sizeof(why)))
         return problem_add(problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
-    session_person_hash(sealed->account, &proven->person, person);
-    r = session_check_person(crud, person, proven->proven_at);
+    r = session_check_person(crud, sealed->account, &proven->person, proven->proven_at);
     if (!r)
         r = session_check_provider(crud, sealed, &proven->person);
     if (!r)

@@ -106,7 +106,7 @@ static int check_request_is_new(crud_t *crud, const ending_t *ending, problem_t 
                        "the message is not good: its ID was used before");
 }
 
-/* The request, and what it ended: sessions at the provider, or the name. */
+/* The request, and what it ended: sessions at the provider, or the name, of which forms. */
 static int remember_request(crud_t *crud, const ending_t *ending)
 {
     char before[24], seconds[16];
@@ -114,13 +114,15 @@ static int remember_request(crud_t *crud, const ending_t *ending)
     snprintf(before, sizeof(before), "%" PRId64, ending->said->issued_ms);
     snprintf(seconds, sizeof(seconds), "%d", REMEMBER_S);
     return pg_exec(crud->pg, NULL,
-                   "INSERT INTO sign_in_logout (token_hash, provider_hash, before_ms, expires_at) "
+                   "INSERT INTO sign_in_logout (token_hash, provider_hash, before_ms, expires_at, "
+                   "name_form) "
                    "SELECT CASE n WHEN 1 THEN $1 ELSE $1 || ' ' || n END, hash, $4::bigint, "
-                   "now() + $5::int * interval '1 s' FROM (SELECT hash, n FROM "
+                   "now() + $5::int * interval '1 s', $6 FROM (SELECT hash, n FROM "
                    "jsonb_array_elements_text(CASE $3::jsonb WHEN '[]' THEN "
                    "jsonb_build_array($2::text) ELSE $3::jsonb END) "
                    "WITH ORDINALITY AS one (hash, n)) AS all_of_it ON CONFLICT DO NOTHING",
-                   5, ending->request, ending->name, ending->indexes, before, seconds);
+                   6, ending->request, ending->name, ending->indexes, before, seconds,
+                   ending->said->name_form);
 }
 
 /* Some of the sessions that are to end: of the name at this route, and where the request says which

@@ -61,6 +61,8 @@ int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body,
         return problem_add(problem, ERR_INVALID_FIELD, "sealed",
                            "is not a module that postern-routes sealed under this master key");
     self->revision = sealed_number(self, "revision");
+    if (self->revision < 0)
+        self->revision = 0; /* no module has one */
     return sign_in_digest(key, self->module, self->config, self->digest);
 }
 

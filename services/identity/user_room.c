@@ -10,8 +10,10 @@
 
 enum {
     SAMPLE = 200,       /* sessions of an account, whose users are asked how many they have */
+    LOOKED_AT = 20000,  /* sessions of users who have equally many, among which is the idlest */
+    IN_USE_S = 1800,    /* so long after its last activity a session is in use */
     OLDEST = 1000,      /* of an account, among whom one without a session is looked for */
-    TRIES = 3,          /* where the one that was found signs in at the same moment */
+    TRIES = 8,          /* where the one that was found goes, or signs in, at the same moment */
     NEAR_PERCENT = 90,  /* of the limit: from there on idle users are deleted */
     ACCOUNTS_MAX = 20,  /* of one run */
     BATCH = 100,        /* users that one transaction deletes */
@@ -51,22 +53,101 @@ static bool may_complain(void)
     return now >= due && atomic_compare_exchange_strong(&complain_ms, &due, now + COMPLAIN_MS);
 }
 
-/* In a transaction that has locked the user's row: delete the user, unless a session has come
- * before that. 0 | ERR_NOT_FOUND | fault. */
-static int delete_user(crud_t *crud, const char *account, const char *id, problem_t *problem)
+/* Whoever makes room in an account does so alone until the transaction is over: two at once would
+ * take both sessions of somebody who has two, and all that come at once would choose the same
+ * one. */
+static int lock_room(crud_t *crud, const char *account)
+{
+    return pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtextextended($1, 22))", 1,
+                   account);
+}
+
+/* In a transaction that has locked the user's row: delete the user, unless more sessions than so
+ * many have come before that. 0 | ERR_NOT_FOUND | fault. */
+static int delete_user(crud_t *crud, const char *account, const char *id, int sessions,
+                       problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     session_act_t act;
-    int r =
-        pg_exec(crud->pg, &res,
-                "SELECT 1 FROM application_session WHERE application_user_id = $1 LIMIT 1", 1, id);
+    char most[16];
+    int r;
 
-    if (r || PQntuples(res))
+    snprintf(most, sizeof(most), "%d", sessions + 1);
+    r = pg_exec(crud->pg, &res,
+                "SELECT 1 FROM application_session WHERE application_user_id = $1 LIMIT $2::int", 2,
+                id, most);
+    if (r || PQntuples(res) > sessions)
         return r ? r : ERR_NOT_FOUND;
     session_act_as(&act, crud, account, id, NULL, SESSION_IDLE);
     r = crud_remove(crud, kind_find("application_user"), id, problem);
     session_act_done(&act);
     return r;
+}
+
+/* ---- a choice of sessions ---- */
+
+/* Sessions of an account, in SQL: $1 the account, $2 a random token_hash, $3 SAMPLE. Counting all
+ * would take a second where an account has a million; tokens are random, so from whatever token on
+ * sessions are a fair choice, in which whoever has thousands is. Behind the last comes the
+ * first. */
+#define CHOSEN                                                                                     \
+    "behind AS MATERIALIZED (SELECT id, application_user_id, last_active "                         \
+    "     FROM application_session WHERE account_id = $1 AND token_hash >= $2 "                    \
+    "     ORDER BY token_hash LIMIT $3::int), "                                                    \
+    "before AS MATERIALIZED (SELECT id, application_user_id, last_active "                         \
+    "     FROM application_session WHERE account_id = $1 AND token_hash < $2 "                     \
+    "     ORDER BY token_hash LIMIT $3::int - (SELECT count(*) FROM behind)), "                    \
+    "chosen AS MATERIALIZED (SELECT * FROM behind UNION ALL SELECT * FROM before) "
+
+/* Who vouches for a user u, and for the newcomer of $5 to $7, in SQL; of SAML by which format of
+ * names, which is the first word of name_form: names that are good for one sign-in have one of
+ * their own. */
+#define OF_USER                                                                                    \
+    "concat_ws(' ', u.identity_provider->>'name', u.provider_url, "                                \
+    "split_part(coalesce(u.name_form, ''), ' ', 1))"
+#define OF_NEWCOMER "concat_ws(' ', $5::text, $6::text, split_part($7::text, ' ', 1))"
+
+static void random_token(char out[65])
+{
+    unsigned char random[32];
+
+    randombytes_buf(random, sizeof(random));
+    sodium_bin2hex(out, 65, random, sizeof(random));
+}
+
+/* Of users who have one session: whose session was idle for longest, among those whom the same
+ * provider vouches for that vouches for most of the choice, or else for the newcomer. One that is
+ * in use goes only where the former vouches for more than half of all, and another one for the
+ * newcomer: so nobody loses a session in use to the names of his own provider, and no provider
+ * keeps others out, however many names it gives out. Locks the user's row, but none of who is
+ * signing in: that one may wait for this room. */
+static int find_sole(crud_t *crud, const char *account, const person_t *newcomer,
+                     PGresult **ret_res)
+{
+    char from[65], most[16], in_use[16];
+
+    random_token(from);
+    snprintf(most, sizeof(most), "%d", SAMPLE);
+    snprintf(in_use, sizeof(in_use), "%d", IN_USE_S);
+    return pg_exec(
+        crud->pg, ret_res,
+        "WITH " CHOSEN ", vouched AS (SELECT c.*, " OF_USER " AS voucher FROM chosen c "
+        "     JOIN application_user u ON u.id = c.application_user_id), "
+        "counted AS (SELECT *, count(*) OVER (PARTITION BY voucher) AS n, count(*) OVER () AS "
+        "whole "
+        "     FROM vouched), "
+        "judged AS MATERIALIZED (SELECT *, n = (SELECT max(n) FROM counted) AS is_most, "
+        "     voucher = " OF_NEWCOMER " AS is_own, last_active < now() - $4::int * interval '1 s' "
+        "     AS is_idle FROM counted) "
+        "SELECT j.id, j.application_user_id, j.last_active FROM judged j "
+        "JOIN application_user u ON u.id = j.application_user_id AND u.provider_url IS NOT NULL "
+        "WHERE ((j.is_idle AND (j.is_most OR j.is_own)) "
+        "     OR (j.is_most AND NOT j.is_own AND 2 * j.n > j.whole)) "
+        "AND NOT EXISTS (SELECT 1 FROM application_session o "
+        "     WHERE o.application_user_id = j.application_user_id AND o.id <> j.id) "
+        "ORDER BY j.is_most DESC, j.last_active, j.id LIMIT 1 FOR UPDATE OF u SKIP LOCKED",
+        7, account, from, most, in_use, newcomer->provider_name, newcomer->provider_url,
+        newcomer->name_form ? newcomer->name_form : "");
 }
 
 /* ---- at the limit of users ---- */
@@ -90,62 +171,92 @@ static int refuse_user(const char *account)
 {
     atomic_fetch_add(&refused, 1);
     if (may_complain())
-        log_warn("account=%s has as many users as it may have (object-limit), and those who signed "
-                 "in longest ago have sessions: nobody else can sign in for the first time",
+        log_warn("account=%s has as many users as it may have (object-limit), and those who were "
+                 "looked at have sessions in use: nobody else can sign in for the first time",
                  account);
     return ERR_LIMIT_EXCEEDED;
 }
 
-int user_room_make(crud_t *crud, const char *account, problem_t *problem)
+/* Nobody is without a session: delete who has one that was idle for long, with it. As
+ * delete_somebody. */
+static int delete_idlest(crud_t *crud, const char *account, const person_t *newcomer,
+                         problem_t *problem)
 {
-    for (int i = 0; i < TRIES; i++) {
-        _cleanup_(pgresult_clear) PGresult *res = NULL;
-        int r = find_oldest(crud, account, &res);
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = find_sole(crud, account, newcomer, &res);
 
-        if (!r && !PQntuples(res))
-            return refuse_user(account);
-        if (!r)
-            r = delete_user(crud, account, PQgetvalue(res, 0, 0), problem);
+    if (r || !PQntuples(res))
+        return r ? r : ERR_LIMIT_EXCEEDED;
+    r = delete_user(crud, account, PQgetvalue(res, 0, 1), 1, problem);
+    if (r)
+        return r;
+    atomic_fetch_add(&sessions_ended, 1);
+    if (may_complain())
+        log_warn("account=%s has as many users as it may have (object-limit), and those who were "
+                 "looked at have sessions: %s, who used his only one last at %s, was deleted for "
+                 "somebody new",
+                 account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+    return 0;
+}
+
+/* 0 | ERR_NOT_FOUND: the one that was found has signed in meanwhile | ERR_LIMIT_EXCEEDED: there is
+ * nobody | fault. */
+static int delete_somebody(crud_t *crud, const char *account, const person_t *newcomer,
+                           problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = find_oldest(crud, account, &res);
+
+    if (!r && !PQntuples(res))
+        return delete_idlest(crud, account, newcomer, problem);
+    if (!r)
+        r = delete_user(crud, account, PQgetvalue(res, 0, 0), 0, problem);
+    if (!r && may_complain())
+        log_warn("account=%s has as many users as it may have (object-limit): who has no session "
+                 "and signed in longest ago, at %s, was deleted for somebody new",
+                 account, PQgetvalue(res, 0, 1));
+    return r;
+}
+
+int user_room_make(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem)
+{
+    int r = lock_room(crud, account);
+
+    for (int i = 0; !r && i < TRIES; i++) {
+        r = delete_somebody(crud, account, newcomer, problem);
+        if (!r) {
+            atomic_fetch_add(&made, 1);
+            return 0;
+        }
         if (r == ERR_NOT_FOUND)
-            continue;
-        if (r)
-            return r;
-        atomic_fetch_add(&made, 1);
-        if (may_complain())
-            log_warn("account=%s has as many users as it may have (object-limit): who has no "
-                     "session and signed in longest ago, at %s, was deleted for somebody new",
-                     account, PQgetvalue(res, 0, 1));
-        return 0;
+            r = 0;
     }
-    return refuse_user(account);
+    return r && r != ERR_LIMIT_EXCEEDED ? r : refuse_user(account);
 }
 
 /* ---- at the limit of sessions ---- */
 
-/* Counting all would take a second where an account has a million; tokens are random, so from
- * whatever token on sessions are a fair choice, in which whoever has thousands is. */
+/* Of the users who have most sessions, the one that was idle for longest. Where several have
+ * equally many, no more of these are looked at than have LOOKED_AT sessions together. */
 static int find_idlest(crud_t *crud, const char *account, PGresult **ret_res)
 {
-    unsigned char random[32];
-    char from[2 * sizeof(random) + 1], most[16];
+    char from[65], most[16], looked_at[16];
 
-    randombytes_buf(random, sizeof(random));
-    sodium_bin2hex(from, sizeof(from), random, sizeof(random));
+    random_token(from);
     snprintf(most, sizeof(most), "%d", SAMPLE);
+    snprintf(looked_at, sizeof(looked_at), "%d", LOOKED_AT);
     return pg_exec(
         crud->pg, ret_res,
-        "WITH behind AS MATERIALIZED (SELECT application_user_id FROM application_session "
-        "     WHERE account_id = $1 AND token_hash >= $2 ORDER BY token_hash LIMIT $3::int), "
-        "before AS MATERIALIZED (SELECT application_user_id FROM application_session "
-        "     WHERE account_id = $1 AND token_hash < $2 ORDER BY token_hash LIMIT $3::int), "
-        "most AS MATERIALIZED (SELECT application_user_id, (SELECT count(*) "
-        "          FROM application_session o WHERE o.application_user_id = "
-        "          chosen.application_user_id) AS n "
-        "     FROM (SELECT * FROM behind UNION SELECT * FROM before) chosen "
-        "     ORDER BY n DESC, application_user_id LIMIT 1) "
+        "WITH " CHOSEN ", counted AS MATERIALIZED (SELECT application_user_id, "
+        "     (SELECT count(*) FROM application_session o "
+        "          WHERE o.application_user_id = users.application_user_id) AS n "
+        "     FROM (SELECT DISTINCT application_user_id FROM chosen) users), "
+        "most AS MATERIALIZED (SELECT * FROM counted "
+        "     WHERE n > 1 AND n = (SELECT max(n) FROM counted) ORDER BY random() "
+        "     LIMIT (SELECT greatest($4::int / greatest(max(n), 1), 1) FROM counted)) "
         "SELECT s.id, most.application_user_id, most.n FROM most JOIN application_session s "
-        "USING (application_user_id) WHERE most.n > 1 ORDER BY s.last_active, s.id LIMIT 1",
-        3, account, from, most);
+        "USING (application_user_id) ORDER BY s.last_active, s.id LIMIT 1",
+        4, account, from, most, looked_at);
 }
 
 static int refuse_session(const char *account)
@@ -153,7 +264,8 @@ static int refuse_session(const char *account)
     atomic_fetch_add(&sessions_refused, 1);
     if (may_complain())
         log_warn("account=%s has as many sessions as it may have (object-limit), and nobody who "
-                 "was looked at has more than one: nobody else can sign in",
+                 "was looked at has more than one, or has not used it for long: nobody else can "
+                 "sign in",
                  account);
     return ERR_LIMIT_EXCEEDED;
 }
@@ -163,34 +275,63 @@ static int end_session(crud_t *crud, const char *account, const PGresult *found,
     session_act_t act;
     int r;
 
-    session_act_as(&act, crud, account, PQgetvalue(found, 0, 1), NULL, "IDLE");
+    session_act_as(&act, crud, account, PQgetvalue(found, 0, 1), NULL, SESSION_IDLE);
     r = crud_remove(crud, kind_find("application_session"), PQgetvalue(found, 0, 0), problem);
     session_act_done(&act);
     return r;
 }
 
-int user_room_end_session(crud_t *crud, const char *account, problem_t *problem)
+/* Nobody has more than one: end one that was idle for long. As end_some_session. */
+static int end_sole(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem)
 {
-    for (int i = 0; i < TRIES; i++) {
-        _cleanup_(pgresult_clear) PGresult *res = NULL;
-        int r = find_idlest(crud, account, &res);
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = find_sole(crud, account, newcomer, &res);
 
-        if (!r && !PQntuples(res))
-            return refuse_session(account);
-        if (!r)
-            r = end_session(crud, account, res, problem);
+    if (r || !PQntuples(res))
+        return r ? r : ERR_LIMIT_EXCEEDED;
+    r = end_session(crud, account, res, problem);
+    if (!r && may_complain())
+        log_warn("account=%s has as many sessions as it may have (object-limit), and nobody who "
+                 "was looked at has more than one: that of user %s, who used it last at %s, was "
+                 "ended for a new one",
+                 account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+    return r;
+}
+
+/* 0 | ERR_NOT_FOUND: another transaction has ended the one that was found | ERR_LIMIT_EXCEEDED:
+ * there is none | fault. */
+static int end_some_session(crud_t *crud, const char *account, const person_t *newcomer,
+                            problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = find_idlest(crud, account, &res);
+
+    if (!r && !PQntuples(res))
+        return end_sole(crud, account, newcomer, problem);
+    if (!r)
+        r = end_session(crud, account, res, problem);
+    if (!r && may_complain())
+        log_warn("account=%s has as many sessions as it may have (object-limit): one of user %s, "
+                 "who has %s, was ended for a new one",
+                 account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+    return r;
+}
+
+int user_room_end_session(crud_t *crud, const char *account, const person_t *newcomer,
+                          problem_t *problem)
+{
+    int r = lock_room(crud, account);
+
+    for (int i = 0; !r && i < TRIES; i++) {
+        r = end_some_session(crud, account, newcomer, problem);
+        if (!r) {
+            atomic_fetch_add(&sessions_ended, 1);
+            return 0;
+        }
         if (r == ERR_NOT_FOUND)
-            continue; /* another transaction has ended it */
-        if (r)
-            return r;
-        atomic_fetch_add(&sessions_ended, 1);
-        if (may_complain())
-            log_warn("account=%s has as many sessions as it may have (object-limit): one of user "
-                     "%s, who has %s, was ended for a new one",
-                     account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
-        return 0;
+            r = 0;
     }
-    return refuse_session(account);
+    return r && r != ERR_LIMIT_EXCEEDED ? r : refuse_session(account);
 }
 
 /* ---- near the limit of users ---- */
@@ -236,7 +377,7 @@ static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *
     if (!r)
         r = find_idle(crud, account, &res);
     for (int i = 0; !r && i < PQntuples(res); i++) {
-        r = delete_user(crud, account, PQgetvalue(res, i, 0), &reply->problem);
+        r = delete_user(crud, account, PQgetvalue(res, i, 0), 0, &reply->problem);
         *ret_count += !r;
         if (r == ERR_NOT_FOUND)
             r = 0;

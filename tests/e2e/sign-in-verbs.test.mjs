@@ -117,6 +117,29 @@ test('a session that is due, or was admitted by other rules, is checked with the
     assert.equal((await check(due, { sealed: sealedOf(module, config, due.at).sealed })).code, CODE.SESSION_GONE, 'of a module that the route had before');
 });
 
+test('a host that is no text is refused, and one that is another or too long is not the session\'s', options, async () => {
+  const session = addSession();
+  for (const host of [5, null, true, {}, [], ['app.example.test'], { host: 'app.example.test' }]) {
+    const { code, msg } = await check(session, { host });
+    assert.equal(code, CODE.INVALID_FIELD, JSON.stringify(host));
+    assert.match(msg, /host/);
+  }
+  for (const host of ['', ' ', 'x'.repeat(255), 'x'.repeat(256), 'x'.repeat(60000), 'other.example.test', "' OR true --", 'a\nb'])
+    assert.equal((await check(session, { host })).code, CODE.SESSION_GONE, host.slice(0, 20));
+  assert.equal((await check(session)).code, 0, 'it is there');
+});
+
+test('a module whose revision is none is older than every other, and one beyond all numbers is none', options, async () => {
+  const session = addSession({ module: 'no_such_module' });
+  sql(`UPDATE sign_in_session SET rules_revision = 5 WHERE session_id = '${session.id}'`);
+  const sealed = (revision) => seal(`{"route": "${session.at}", "account": "${env.POSTERN_ACCOUNT}", "edge": "edghts_x", "module": "no_such_module", "config": {"enabled": true${revision === undefined ? '' : `, "revision": ${revision}`}}}`);
+  const asked = async (revision) => (await check(session, { digest: hex('other rules'), sealed: sealed(revision) })).code;
+  for (const revision of [undefined, '4', '0', '-1', '-9223372036854775808', '"7"', 'null', 'true', '[7]', '{}', '7.5', '1e300']) assert.equal(await asked(revision), CODE.SESSION_STALE, revision);
+  for (const revision of ['9223372036854775808', '-9223372036854775809', '9'.repeat(5000), '1e999']) assert.equal(await asked(revision), CODE.INVALID_FIELD, revision);
+  for (const revision of ['5', '9223372036854775807']) assert.equal(await asked(revision), CODE.SIGN_IN_UNAVAILABLE, 'a newer one is asked by');
+  assert.equal((await check(session)).code, 0, 'none of them has ended it');
+});
+
 test('a session is over when it ends, or was not used for too long, as its edge and others have seen', options, async () => {
   assert.equal((await check(addSession({ ends: -1 }))).code, CODE.SESSION_GONE);
   const idle = addSession({ inactivity: 60000, active: -60001 });

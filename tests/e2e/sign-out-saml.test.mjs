@@ -123,6 +123,47 @@ test('people whom a provider tells apart by the format or the qualifiers of one 
   assert.deepEqual(await out(''), [false, false, false, false, false], 'what a request leaves out is any');
 });
 
+// Two people who have one name in two forms, each with a sign-in that is not a session yet.
+async function twins() {
+  const to = await route({ nameid_format: 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified' }), name = `twin-${unique()}@example.test`;
+  const nameId = { mail: `<saml:NameID Format="${EMAIL}">${name}</saml:NameID>`, persistent: `<saml:NameID Format="urn:oasis:names:tc:SAML:2.0:nameid-format:persistent">${name}</saml:NameID>` };
+  const all = (step) => Promise.all(['mail', 'persistent'].map((form) => step(to, { name, nameId: nameId[form] })));
+  await all(signedIn);
+  const users = async () => (await must('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${name}"`)}`)).application_users;
+  const redeemed = async (pending) => { const answers = []; for (const one of pending) answers.push((await one.browser.go(one.next)).status); return answers; };
+  return { to, name, nameId, users, pending: () => all(brought), redeemed };
+}
+
+test('a sign-in that is under way ends with a LogoutRequest for its form of the name, and with no other', { skip }, async () => {
+  const { to, name, nameId, pending, redeemed } = await twins();
+  const out = async (over) => assert.equal((await byRedirect(to, query(logoutRequest(to, name, [], over).xml))).status, 302);
+  let both = await pending();
+  await out({ nameId: nameId.mail });
+  assert.deepEqual(await redeemed(both), [400, 200]);
+  both = await pending();
+  await out({ nameId: nameId.persistent });
+  assert.deepEqual(await redeemed(both), [200, 400]);
+  both = await pending();
+  await out({ nameId: `<saml:NameID>${name}</saml:NameID>` });
+  assert.deepEqual(await redeemed(both), [400, 400], 'what a request leaves out is any');
+  both = await pending();
+  await out({ nameId: nameId.mail });
+  sql('UPDATE sign_in_logout SET name_form = NULL'); // as a version before left it
+  assert.deepEqual(await redeemed(both), [400, 400]);
+});
+
+test('a sign-in that is under way ends with the deletion of whoever has its form of the name, and with no other', { skip }, async () => {
+  const { users, pending, redeemed } = await twins();
+  const [mail] = (await users()).filter(({ email }) => email), [persistent] = (await users()).filter(({ email }) => !email);
+  let both = await pending();
+  await must('DELETE', `/app/users/${mail.id}`);
+  assert.deepEqual(await redeemed(both), [400, 200]);
+  both = await pending();
+  sql(`UPDATE application_user SET name_form = '' WHERE id = '${persistent.id}'`); // as a version before left it
+  await must('DELETE', `/app/users/${persistent.id}`);
+  assert.deepEqual(await redeemed(both), [400, 400], 'of whom it is not known by which form he is, he is by any');
+});
+
 test('while the module is off the provider still signs its people out, and nobody signs in', { skip }, async () => {
   const to = await route(), one = await signedIn(to), two = await signedIn(to), stranger = await signedIn(to);
   const put = (enabled) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: idp.metadata, nameid_format: EMAIL, enabled });

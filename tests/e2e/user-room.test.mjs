@@ -56,6 +56,23 @@ async function redeem({ route, words }) {
 const signIn = async (sub) => redeem(await prove(sub));
 const end = ({ hash, route }) => ask('session.end', { hash, route });
 const users = async () => (await mine.must('GET', '/app/users?limit=100')).application_users.map(({ provider_user_id: id }) => id).sort();
+const alive = (list) => Promise.all(list.map(async ({ hash, route, session }) => (await ask('session.check', { hash, route, digest: session.digest })).code === OK));
+// Sessions that were used last so many minutes ago.
+const idle = (minutes, ...list) => sql(`UPDATE application_session SET last_active = now() - interval '${minutes} min' WHERE id IN (${list.map(({ session }) => `'${session.id}'`).join()})`);
+async function anew(limit, changed = {}) {
+  await copy.stop();
+  mine = account(); // a limit of its own
+  copy = start({ POSTERN_OBJECT_LIMIT: String(limit), ...changed });
+  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+}
+async function signInAll(...subs) {
+  const all = [];
+  for (const sub of subs) {
+    all.push(await signIn(sub));
+    assert.equal(all.at(-1).code, OK, all.at(-1).msg);
+  }
+  return all;
+}
 const ago = (sub, days) => sql(`UPDATE application_user SET last_login = now() - interval '${days} days', last_active = now() - interval '${days} days' WHERE account_id = '${mine.id}' AND provider_user_id = '${sub}'`);
 
 test('at the limit the user without a session who signed in longest ago makes room, and nobody who has one', options, async () => {
@@ -159,4 +176,67 @@ test('where everybody has one session a sign-in beyond the limit is refused, and
   assert.notEqual((await signIn('first')).code, OK);
   assert.equal(await metric('sessions_refused'), 1);
   for (const { hash, route, session } of signed) assert.equal((await ask('session.check', { hash, route, digest: session.digest })).code, OK);
+});
+
+test('of those who have equally many sessions it is the one that was idle for longest that goes, however long somebody has been a user', options, async () => {
+  await anew(6);
+  const all = await signInAll('first', 'first', 'second', 'second', 'third', 'third');
+  idle(5, all[0], all[2], all[3]);
+  idle(20, all[5]);
+  idle(10, all[1], all[4]);
+  await signInAll('fourth');
+  assert.deepEqual(await alive(all), [true, true, true, true, true, false]);
+  await signInAll('fifth');
+  assert.deepEqual(await alive(all), [true, false, true, true, true, false], 'third has one left, which was idle for as long');
+});
+
+for (const [what, set] of [['a provider', "identity_provider = '{\"name\": \"saml\", \"url\": \"https://flood.test\"}', provider_url = 'https://flood.test'"], ['one form of names', "name_form = 'ab12 - -'"]])
+  test(`where everybody has one session, who is vouched for by another than ${what} that has most of them gets in, and nobody loses one in use to his own`, options, async () => {
+    await anew(4);
+    const [one, ...flood] = await signInAll('one', 'f1', 'f2', 'f3'), events = await listening();
+    sql(`UPDATE application_user SET ${set} WHERE account_id = '${mine.id}' AND provider_user_id IN ('f1', 'f2', 'f3')`);
+    idle(10, one);
+    idle(3, flood[1]);
+    const [two] = await signInAll('two'); // the account has as many users as it may have, too
+    assert.deepEqual([await users(), await alive([one, two, ...flood])], [['f1', 'f3', 'one', 'two'], [true, true, true, false, true]]);
+    assert.deepEqual([await metric('users_deleted_for_room'), await metric('sessions_ended_for_room')], [1, 1]);
+    const gone = (id) => until(() => events.events.find((event) => /_deleted\.v0$/.test(event.event_type) && event.object?.id === id), `the event of ${id}`, 60000);
+    for (const id of [flood[1].session.user, flood[1].session.id]) assert.equal((await gone(id)).principal.source, 'IDLE');
+    assert.notEqual((await signIn('three')).code, OK, 'half of them is not most of them');
+    assert.notEqual((await signIn('one')).code, OK);
+    assert.deepEqual(await alive([one, two, flood[0], flood[2]]), [true, true, true, true], 'and nobody has lost one');
+    idle(31, flood[0]);
+    const [three] = await signInAll('three');
+    assert.deepEqual([await users(), await alive([one, two, three, flood[2]])], [['f3', 'one', 'three', 'two'], [true, true, true, true]]);
+    assert.notEqual((await signIn('one')).code, OK, 'all of the others are in use');
+    idle(31, two);
+    const [again] = await signInAll('one');
+    assert.deepEqual([await users(), await alive([one, again, three, flood[2], two])], [['f3', 'one', 'three', 'two'], [true, true, true, true, false]], 'only the session goes where there is room for the user');
+    await events.stop();
+  });
+
+test('a sign-in ends as many sessions as it takes, so that one too many, which came at once, keeps nobody out', options, async () => {
+  await anew(8);
+  const all = await signInAll('a', 'a', 'a', 'b', 'b', 'b', 'c', 'd');
+  all.forEach((one, i) => idle(60 - i, one));
+  await copy.stop();
+  copy = start({ POSTERN_OBJECT_LIMIT: '6' });
+  await signInAll('c');
+  assert.deepEqual(await alive(all), [false, false, true, false, true, true, true, true], 'those of who had most, in turns');
+});
+
+test('sign-ins that come at once at the limit all get in while somebody has several sessions, and nobody loses his last one', options, async () => {
+  await anew(12, { POSTERN_WORKERS: '16' }); // half of them are for edges
+  const subs = ['a', 'b', 'c', 'd'], many = subs.flatMap((sub) => [sub, sub, sub]);
+  await signInAll(...many);
+  for (let round = 0; round < 3; round++) {
+    const proofs = await Promise.all(many.map(prove));
+    sql("UPDATE sign_in_code SET expires_at = now() + interval '10 min'"); // however slow the machine is
+    const answers = await Promise.all(proofs.map(redeem));
+    assert.deepEqual(answers.filter(({ code }) => code !== OK), []);
+    const { application_sessions: sessions } = await mine.must('GET', '/app/sessions?limit=100');
+    assert.equal(new Set(sessions.map(({ application_user: user }) => user.id)).size, subs.length);
+    assert.equal(sessions.length, 12);
+  }
+  assert.equal(await metric('sessions_refused'), 0);
 });

@@ -32,7 +32,7 @@ typedef struct copy {
     zsock_t *socket;
     char endpoint[64];
     manner_t manner;
-    int asked;
+    int asked, place;   /* place: questions to all copies before its first one */
     zframe_t *identity; /* of the question that it keeps */
     char id[64];
 } copy_t;
@@ -48,6 +48,15 @@ typedef struct bench {
 } bench_t;
 
 /* ---- copies ---- */
+
+static int asked_of(const bench_t *self)
+{
+    int count = 0;
+
+    for (int i = 0; i < COPIES; i++)
+        count += self->copies[i].asked;
+    return count;
+}
 
 static void send_frames(copy_t *self, zframe_t *identity, const char *id, json_t *outcome,
                         json_t *body)
@@ -141,7 +150,8 @@ static int on_question(zloop_t *loop, zsock_t *socket, void *context)
 
     (void)loop;
     if (!request_decode(msg, &request)) { /* else it is the hello of a connection */
-        self->asked++;
+        if (!self->asked++)
+            self->place = asked_of(self->bench) - 1;
         cr_assert(!strncmp(request.id, REQUEST ".", strlen(REQUEST ".")), "%s", request.id);
         act(self, identity, &request);
         request_done(&request);
@@ -208,15 +218,6 @@ static void bench_end(bench_t *self)
     for (int i = 0; i < COPIES; i++)
         copy_end(&self->copies[i]);
     zloop_destroy(&self->loop);
-}
-
-static int asked_of(const bench_t *self)
-{
-    int count = 0;
-
-    for (int i = 0; i < COPIES; i++)
-        count += self->copies[i].asked;
-    return count;
 }
 
 static int on_tick(zloop_t *loop, int timer, void *context)
@@ -386,6 +387,56 @@ Test(neighbour, a_copy_that_is_gone_costs_a_question_its_time_and_nothing_else)
     for (size_t i = 0; i < 4; i++)
         cr_assert(!bench.code[i] && bench.number[i] == (int64_t)i);
     cr_assert_geq(asked_again(&bench), 1);
+    bench_end(&bench);
+}
+
+/* Two silent copies have the one question: the number of the one that was asked first. */
+static int ask_both(bench_t *bench)
+{
+    bench_start(bench, (manner_t[]){SILENT, SILENT}, 2);
+    ask(bench, 0, GUARD_MS);
+    bench_run_asked(bench, 0, 2); /* the other one when the first has said nothing for a while */
+    cr_assert(bench->copies[0].asked && bench->copies[1].asked);
+    return bench->copies[0].place > 0;
+}
+
+static void refuse(copy_t *copy)
+{
+    send_frames(copy, copy->identity, copy->id, json_pack("{s:i}", "code", ERR_BUSY), json_null());
+}
+
+/* The copy that was silent is back, with so much to do that it has no room: the other one is at
+ * work on the question. */
+Test(neighbour, who_has_no_room_does_not_answer_for_a_copy_that_has_the_question_too)
+{
+    bench_t bench;
+    int first = ask_both(&bench), asked = 0;
+    copy_t *back = &bench.copies[first], *other = &bench.copies[!first];
+
+    refuse(back);
+    back->manner = other->manner = GOOD;
+    while (back->asked < 2) { /* what it says now comes behind the refusal */
+        cr_assert_lt(++asked, QUESTIONS);
+        ask(&bench, (size_t)asked, GUARD_MS);
+        bench_run(&bench, asked);
+    }
+    answer(other, other->identity, other->id, 0);
+    bench_run(&bench, asked + 1);
+    cr_assert_eq(bench.said[0], 1);
+    cr_assert_eq(bench.code[0], 0);
+    bench_end(&bench);
+}
+
+Test(neighbour, a_question_that_two_copies_have_is_refused_when_neither_has_room)
+{
+    bench_t bench;
+    int first = ask_both(&bench);
+
+    bench.copies[0].manner = bench.copies[1].manner = BUSY;
+    refuse(&bench.copies[first]);
+    refuse(&bench.copies[!first]);
+    bench_run(&bench, 1);
+    cr_assert_eq(bench.code[0], ERR_BUSY);
     bench_end(&bench);
 }
 

@@ -213,6 +213,52 @@ Test(relay, what_counts_once_stays_with_its_copy)
     }
 }
 
+Test(relay, what_counts_once_goes_first_to_copies_that_let_nothing_of_its_kind_pass)
+{
+    static const char *const verbs[] = {"sign_in.callback", "sign_in.redeem", "sign_in.saml_logout",
+                                        "sign_in.logout"};
+
+    for (size_t i = 0; i < LEN(verbs); i++) {
+        world_t world;
+
+        begin(&world, 2);
+        ask(&world, 1, verbs[i], 30000);
+        wait_ms(&world, RELAY_RESEND_MS);
+        for (uint64_t number = 2; number <= 4; number++) {
+            ask(&world, number, verbs[i], 30000);
+            cr_assert_eq(world.sent[number - 1].copy, 1);
+            answer(&world, (int)number - 1, 0);
+        }
+        world.is_there[1] = false;
+        ask(&world, 5, verbs[i], 30000);
+        cr_assert_eq(world.sent[4].copy, 0, "the last choice is a choice");
+        world.is_there[1] = true;
+        answer(&world, 0, 0);
+        ask(&world, 6, verbs[i], 30000);
+        ask(&world, 7, verbs[i], 30000);
+        cr_assert_neq(world.sent[5].copy, world.sent[6].copy, "it was heard");
+        end(&world);
+    }
+}
+
+Test(relay, a_copy_that_waits_for_a_provider_is_better_than_one_that_says_nothing_of_a_session)
+{
+    world_t world;
+
+    begin(&world, 2);
+    ask(&world, 1, "sign_in.callback", 30000);
+    ask(&world, 2, "session.check", 1500);
+    cr_assert_eq(world.sent[1].copy, 1);
+    world.is_there[0] = false; /* so that the check stays with copy 1 */
+    wait_ms(&world, RELAY_RESEND_MS);
+    world.is_there[0] = true;
+    ask(&world, 3, "sign_in.callback", 30000);
+    ask(&world, 4, "sign_in.callback", 30000);
+    cr_assert_eq(world.sent[2].copy, 0);
+    cr_assert_eq(world.sent[3].copy, 0);
+    end(&world);
+}
+
 Test(relay, where_the_connection_breaks_another_copy_is_asked_at_once)
 {
     world_t world;

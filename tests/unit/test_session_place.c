@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static sealed_t a_module(json_t *config)
@@ -133,6 +134,43 @@ Test(session_place, a_host_is_a_name_without_port)
     long_one[SESSION_HOST_SIZE] = '\0';
     session_host(long_one, name);
     cr_assert_str_eq(name, "");
+}
+
+/* Whatever an edge says: it is bounded, and one word of a place. */
+Test(session_place, what_is_no_host_is_not_the_one_where_a_session_was_made)
+{
+    static const char *const bad[] = {
+        " x.test",      "/x.test",
+        ":x.test",      "http://x.test",
+        "https:x.test", "https://https://x.test",
+        "\n",           "x.test\n",
+        "\xff\xfe",     "x.test.",
+        "X.TEST",       "[::1]",
+        "%78.test",     "x.test\t",
+    };
+    size_t sizes[] = {SESSION_HOST_SIZE, SESSION_HOST_SIZE + 1, 4096, 1 << 20};
+    session_t session = {.host = "x.test"};
+    char name[SESSION_HOST_SIZE];
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_assert_not(session_is_at_its_host(&session, bad[i]), "'%s'", bad[i]);
+        session_host(bad[i], name);
+        cr_assert_null(strpbrk(name, ":/ "), "'%s'", bad[i]);
+    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *text = malloc(sizes[i] + 1);
+
+        memset(text, 'x', sizes[i]);
+        text[sizes[i]] = '\0';
+        session_host(text, name);
+        cr_assert_str_eq(name, "");
+        cr_assert_not(session_is_at_its_host(&session, text));
+        if (sizes[i] > SESSION_HOST_SIZE)
+            memcpy(text, "https://x.test:", strlen("https://x.test:"));
+        session_host(text, name);
+        cr_assert_str_eq(name, sizes[i] > SESSION_HOST_SIZE ? "x.test" : "");
+        free(text);
+    }
 }
 
 Test(session_place, a_session_is_none_at_another_host)

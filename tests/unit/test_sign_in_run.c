@@ -246,6 +246,49 @@ Test(sign_in_run, what_postern_routes_did_not_seal_is_refused)
     }
 }
 
+Test(sign_in_run, a_module_whose_revision_is_none_is_the_oldest)
+{
+    static const struct {
+        const char *revision;
+        int64_t is;
+    } cases[] = {
+        {"1", 1},
+        {"9223372036854775807", INT64_MAX},
+        {"0", 0},
+        {"-1", 0},
+        {"-9223372036854775808", 0},
+        {"\"7\"", 0},
+        {"null", 0},
+        {"true", 0},
+        {"[7]", 0},
+        {"{\"revision\": 7}", 0},
+        {"7.0", 0},
+        {"1e300", 0},
+    };
+    static const char *const beyond[] = {"9223372036854775808", "-9223372036854775809", "1e999",
+                                         "00000000000000000000000000000000000000007",
+                                         "99999999999999999999999999999999999999999"};
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    problem_t problem = {0};
+    sealed_t sealed;
+    char text[400];
+
+    for (size_t i = 0; i < LEN(cases) + LEN(beyond); i++) {
+        const char *revision = i < LEN(cases) ? cases[i].revision : beyond[i - LEN(cases)];
+        _cleanup_(json_clear_ref) json_t *body = NULL;
+        int r;
+
+        snprintf(text, sizeof(text), SEALED("toy", "1, \"revision\": %s"), revision);
+        body = body_of(key, text);
+        r = sealed_open(&sealed, key, body, &problem);
+        cr_assert_eq(r, i < LEN(cases) ? 0 : ERR_INVALID_FIELD, "%s: %d", revision, r);
+        cr_assert_eq(sealed.revision, i < LEN(cases) ? cases[i].is : 0, "%s", revision);
+        sealed_done(&sealed);
+        problem_done(&problem);
+        problem = (problem_t){0};
+    }
+}
+
 Test(sign_in_run, a_session_is_beyond_the_rules_that_are_older_than_those_that_judged_it)
 {
     static const struct {

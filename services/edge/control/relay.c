@@ -23,6 +23,7 @@ struct relay {
     int copies, next;
     int64_t heard_ms[RELAY_COPIES_MAX];
     int64_t passed_ms[RELAY_COPIES_MAX]; /* until then it is the last choice */
+    int64_t kept_ms[RELAY_COPIES_MAX];   /* the same for questions that are for one copy */
     relay_item_t items[RELAY_QUESTIONS_MAX];
     size_t count;
     struct { /* the question whose parts come */
@@ -102,25 +103,37 @@ static unsigned bit(int copy)
     return 1u << copy;
 }
 
-/* The next in turn that is connected, and not among those; one that let a question pass lately only
- * where there is no other. -1: none. */
-static int choose_copy(relay_t *self, unsigned except, int64_t now_ms)
+/* How good a copy is for a question. */
+enum { HEARD, KEPT, PASSED, NONE };
+
+/* One that let a question pass lately is the last choice. A provider that is slow says nothing of
+ * the copy that waits for it, so questions for one copy count for their kind alone: those would
+ * wait for all of their time at a copy that stands still. */
+static int rank_of(const relay_t *self, int copy, bool is_alone, int64_t now_ms)
 {
-    int last_choice = -1;
+    if (now_ms < self->passed_ms[copy])
+        return PASSED;
+    return is_alone && now_ms < self->kept_ms[copy] ? KEPT : HEARD;
+}
 
-    for (int n = 0; n < self->copies; n++) {
+/* The best of those that are connected, and not among those, in turn. -1: none. */
+static int choose_copy(relay_t *self, const relay_item_t *item, unsigned except, int64_t now_ms)
+{
+    bool is_alone = is_for_one(&item->question);
+    int best = -1, best_rank = NONE;
+
+    for (int n = 0; n < self->copies && best_rank > HEARD; n++) {
         int copy = (self->next + n) % self->copies;
+        int rank = rank_of(self, copy, is_alone, now_ms);
 
-        if (except & bit(copy) || !self->ports->is_there(self->context, copy))
+        if (except & bit(copy) || rank >= best_rank || !self->ports->is_there(self->context, copy))
             continue;
-        if (now_ms >= self->passed_ms[copy]) {
-            self->next = (copy + 1) % self->copies;
-            return copy;
-        }
-        if (last_choice < 0)
-            last_choice = copy;
+        best = copy;
+        best_rank = rank;
     }
-    return last_choice;
+    if (best_rank < PASSED)
+        self->next = (best + 1) % self->copies;
+    return best;
 }
 
 /* The copy may not answer any more. False: no other one has the question. */
@@ -148,10 +161,10 @@ static bool send_to(relay_t *self, relay_item_t *item, int copy, int64_t now_ms)
 /* It goes to no copy now: to one, or it waits for one. */
 static void send_anywhere(relay_t *self, relay_item_t *item, int64_t now_ms)
 {
-    int copy = choose_copy(self, item->tried, now_ms);
+    int copy = choose_copy(self, item, item->tried, now_ms);
 
     if (copy < 0)
-        copy = choose_copy(self, 0, now_ms);
+        copy = choose_copy(self, item, 0, now_ms);
     if (!send_to(self, item, copy, now_ms) && now_ms - item->idle_ms >= RELAY_HOPE_MS)
         end_unanswered(self, item);
 }
@@ -254,7 +267,7 @@ uint64_t relay_heard(relay_t *self, int copy, const void *id, size_t len, int64_
 {
     INVARIANT(copy >= 0 && copy < self->copies);
     self->heard_ms[copy] = now_ms;
-    self->passed_ms[copy] = 0;
+    self->passed_ms[copy] = self->kept_ms[copy] = 0;
     for (size_t i = 0; i < RELAY_QUESTIONS_MAX; i++) {
         const relay_question_t *question = &self->items[i].question;
 
@@ -272,7 +285,7 @@ static bool is_passed_over(relay_t *self, relay_item_t *item, int copy, int code
     if (leave_copy(item, copy))
         return true;
     return !is_for_one(&item->question)
-           && send_to(self, item, choose_copy(self, item->tried, now_ms), now_ms);
+           && send_to(self, item, choose_copy(self, item, item->tried, now_ms), now_ms);
 }
 
 void relay_reply(relay_t *self, int copy, const ask_told_t *told, const void *body, size_t len,
@@ -301,13 +314,16 @@ void relay_lost(relay_t *self, int copy, int64_t now_ms)
 /* Is the copy that has it so silent that another one is asked, too? */
 static void look_after(relay_t *self, relay_item_t *item, int64_t now_ms)
 {
+    bool is_alone = is_for_one(&item->question);
     int copy = item->copy, other;
 
-    if (is_for_one(&item->question) || now_ms - item->sent_ms < RELAY_RESEND_MS)
+    if (now_ms - item->sent_ms < RELAY_RESEND_MS)
         return;
     if (self->heard_ms[copy] < item->sent_ms)
-        self->passed_ms[copy] = now_ms + RELAY_PASS_MS;
-    other = choose_copy(self, item->tried, now_ms);
+        (is_alone ? self->kept_ms : self->passed_ms)[copy] = now_ms + RELAY_PASS_MS;
+    if (is_alone)
+        return;
+    other = choose_copy(self, item, item->tried, now_ms);
     if (other >= 0 && now_ms >= self->passed_ms[other])
         (void)send_to(self, item, other, now_ms);
 }
