@@ -10,6 +10,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { own } from '../support/own.mjs';
 import { edge, elsewhere, env, storyHost, tail, unique, until } from '../support/postern.mjs';
+import { slowLink } from '../support/slow-link.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
 const port = edge.port + 1000, status = port - 28, MEMORY = 16 << 20, ALONE = 0.39, HELD = 512 << 10, FEW = 8, WAIT = 120000, PROXY = '127.0.0.30';
@@ -121,6 +122,48 @@ test('answers that flow again cost nothing of that any more', { skip, timeout: 3
     for (const one of answers) one.take();
     await until(async () => answers.every((one) => one.bytes > PIECE.length) && await charged() < HELD, 'and no more when they flow', WAIT);
   } finally { end(); }
+  await until(async () => await charged() < HELD / 2, 'nothing of them is left', WAIT);
+});
+
+// ---- clients behind slow links ----
+
+test('many downloads over slow links are none that stall', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, MANY = 30, RATE = 40000, slow = await metric('clients_slow_total{worker="0"}');
+  const link = await slowLink({ port, localAddress: '127.0.0.24', rate: RATE }), all = [];
+  try {
+    for (let i = 0; i < MANY; i++) {
+      const one = { bytes: 0, ended: false };
+      one.request = https.get({ host: '127.0.0.1', port: link.port, servername: host, ca, path: '/large', headers: { Host: host }, agent: false }, (answer) => answer.on('data', (part) => { one.bytes += part.length; }).on('error', () => {}).on('close', () => { one.ended = true; }));
+      one.request.on('error', () => { one.ended = true; });
+      all.push(one);
+    }
+    await until(() => all.some(({ ended }) => ended) || all.every(({ bytes }) => bytes > 20 * RATE), 'each goes on', WAIT);
+    assert.deepEqual([all.filter(({ ended }) => ended).length, await metric('clients_slow_total{worker="0"}')], [0, slow]);
+  } finally { link.close(); for (const { request } of all) request.destroy(); }
+  await until(async () => await charged() < HELD / 2, 'nothing of them is left', WAIT);
+});
+
+test('of many answers over one slow connection those end that are too many, and not the connection', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, MANY = 40, RATE = 80000;
+  // others have what the account may have for that
+  const greedy = await stalled(40, '127.0.0.25'), other = await stalled(40, '127.0.0.26');
+  const link = await slowLink({ port, localAddress: '127.0.0.27', rate: RATE }), all = [];
+  const session = http2.connect(`https://${host}:${link.port}`, { settings: { initialWindowSize: 1 << 24 }, createConnection: () => tls.connect({ host: '127.0.0.1', port: link.port, servername: host, ca, ALPNProtocols: ['h2'] }) }).on('error', () => {});
+  const total = () => all.reduce((sum, { bytes }) => sum + bytes, 0), ended = () => all.filter((one) => one.ended).length;
+  try {
+    await new Promise((resolve, reject) => session.on('connect', resolve).on('error', reject));
+    session.setLocalWindowSize(1 << 28);
+    for (let i = 0; i < MANY; i++) {
+      const one = { bytes: 0, ended: false };
+      session.request({ ':path': '/large', ':authority': host }).on('error', () => {}).on('close', () => { one.ended = true; }).on('data', (part) => { one.bytes += part.length; });
+      all.push(one);
+    }
+    await until(ended, 'the first of them ends', WAIT);
+    const before = total();
+    await until(() => session.destroyed || total() > before + 10 * RATE, 'others go on', WAIT);
+    assert.equal(session.destroyed, false);
+    assert.ok(MANY - ended() >= FEW, `${ended()} of ${MANY} ended`);
+  } finally { session.destroy(); link.close(); greedy.end(); other.end(); }
   await until(async () => await charged() < HELD / 2, 'nothing of them is left', WAIT);
 });
 

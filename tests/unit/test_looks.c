@@ -103,3 +103,13 @@ Test(looks, the_next_pass_is_when_the_first_is_due_but_never_at_once)
     looks_forget(&second);
     cr_assert_eq(looks_wait_ms(&queue, 5 * PERIOD_MS), 0);
 }
+
+Test(looks, passes_over_a_queue_with_a_short_period_are_as_far_apart_as_that)
+{
+    look_t look = {0};
+
+    looks_init(&queue, 250);
+    looks_watch(&queue, &look, 0);
+    cr_assert_eq(looks_wait_ms(&queue, 0), 250);
+    cr_assert_eq(looks_wait_ms(&queue, 200), 250);
+}

@@ -12,7 +12,10 @@
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/invariant.h"
 
+#include <netinet/tcp.h>
+
 enum {
+    UNSENT_MAX = 128 << 10,   /* bytes that a client's socket takes ahead of what it may send */
     LOOKS_MAX = 16,   /* at a client's connections, for one that is idle */
     LOG_EVERY_S = 60
 };
@@ -265,6 +268,23 @@ is_exempt(const ngx_listening_t *ls)
 }
 
 
+/* A socket takes bytes as long as it has room, be it megabytes that its client has not asked for,
+ * and says that it has room again when a third of these is gone. With this it takes little more
+ * than it may send by what the client and the network have taken so far, which bounds what an
+ * answer holds that is not taken. With HTTP/2 other answers, and resets, need not wait behind that.
+ * Sockets have it from the one that accepts them. */
+static void
+limit_unsent(const ngx_listening_t *ls, ngx_log_t *log)
+{
+    int  bytes = UNSENT_MAX;
+
+    if (setsockopt(ls->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes)) == -1) {
+        ngx_log_error(NGX_LOG_WARN, log, ngx_socket_errno,
+                      "postern: setsockopt(TCP_NOTSENT_LOWAT) failed");
+    }
+}
+
+
 void
 edge_clients_install(ngx_cycle_t *cycle)
 {
@@ -274,6 +294,7 @@ edge_clients_install(ngx_cycle_t *cycle)
     for (i = 0; i < cycle->listening.nelts; i++) {
         if (ls[i].handler == ngx_http_init_connection && !is_exempt(&ls[i])) {
             ls[i].handler = accept_connection;
+            limit_unsent(&ls[i], cycle->log);
         }
     }
 }

@@ -11,6 +11,7 @@
 #include "services/edge/http/looks.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/http/share.h"
+#include "services/edge/http/taken.h"
 #include "services/edge/http/trace.h"
 #include "services/edge/streams/registry.h"
 #include "services/edge/table/table.h"
@@ -79,13 +80,13 @@ typedef struct edge_grpc edge_grpc_t;
 
 /* An answer that waits for its client: edge_stall.c. */
 typedef struct {
-    look_t look;      /* watched: it waits, and has not stalled yet */
-    ngx_queue_t link; /* in the line of its client, once it has stalled */
+    look_t look;      /* watched: it waits */
+    ngx_queue_t link; /* in the line of its client, while it has stalled */
     ngx_queue_t over; /* among those for which their client has no portion left; next NULL: no */
-    ngx_msec_t since; /* of the last time that it was seen to flow */
-    off_t sent;       /* bytes of the body that the client had by then */
+    ngx_msec_t since; /* when its client was last seen to take enough of it */
+    off_t taken;      /* bytes of it that the client had by then */
     portion_t held;   /* of the memory for requests, for what sockets hold of it */
-    uint32_t client;  /* in whose line it is, once it has stalled */
+    uint32_t client;  /* in whose line it is, while it has stalled */
     unsigned stalled : 1;
 } edge_stall_t;
 
@@ -93,8 +94,12 @@ typedef struct {
 typedef struct {
     look_t look;
     ngx_http_request_t *request;
-    off_t sent;          /* bytes of the body that the client had at the last look */
+    taken_t taken;       /* edge_taken.c */
+    ngx_msec_t since;    /* when the client was last seen to take enough of it */
+    off_t had;           /* bytes of it that the client had by then */
+    off_t carried;       /* and of all that its connection carries */
     unsigned waited : 1; /* more have waited for it since then, all the time */
+    unsigned ended : 1;  /* it was cut off, and frames of it wait for the client all the same */
 } edge_pace_t;
 
 /* How a client sends its body: edge_upload.c. */
@@ -135,6 +140,7 @@ typedef struct edge_ctx {
     ngx_str_t again;           /* URL to sign in with as somebody else, for pages; may be empty */
     ngx_str_t onward;          /* URL to which the page of a failed sign-in goes; may be empty */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
+    ngx_uint_t cut_for;        /* the same of an answer that was cut in the middle */
     int blocked_by;            /* module_id_t, or -1 */
     ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */
     ngx_uint_t status;         /* of the page; 0: the status of the error's row */

@@ -133,7 +133,6 @@ cut(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_connection_t  *c = r->connection;
 
-    edge_end_soon(ctx);
     close_upstream(r);
     c->error = 1;
 #if (NGX_HTTP_V2)
@@ -147,26 +146,55 @@ cut(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* The connection of HTTP/2 that outlives its request; NULL: it is not of HTTP/2. */
+static ngx_connection_t *
+connection_of_streams(const ngx_http_request_t *r)
+{
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        return r->stream->connection->connection;
+    }
+#endif
+    return NULL;
+}
+
+
+/* Frames wait in its queue. */
+static void
+push_frames(ngx_connection_t *client)
+{
+    if (client) {
+        ngx_post_event(client->write, &ngx_posted_events);
+    }
+}
+
+
+void
+edge_end_answer(edge_ctx_t *ctx, ngx_uint_t code)
+{
+    ngx_connection_t  *client = connection_of_streams(ctx->request);
+
+    edge_suspend_abort(ctx);
+    ctx->cut_for = code;
+    cut(ctx->request, ctx);
+    push_frames(client);
+}
+
+
 void
 edge_end_request(edge_ctx_t *ctx, ngx_uint_t code)
 {
-    ngx_connection_t    *client = NULL;
-    ngx_http_request_t  *r = ctx->request;
+    ngx_connection_t  *client;
 
+    if (ctx->request->header_sent) {
+        edge_end_soon(ctx);
+        edge_end_answer(ctx, code);
+        return;
+    }
+    client = connection_of_streams(ctx->request);
     edge_suspend_abort(ctx);
-#if (NGX_HTTP_V2)
-    if (r->stream) {
-        client = r->stream->connection->connection;
-    }
-#endif
-    if (r->header_sent) {
-        cut(r, ctx);
-    } else {
-        answer(r, ctx, code);
-    }
-    if (client) {
-        ngx_post_event(client->write, &ngx_posted_events);   /* frames wait in the queue */
-    }
+    answer(ctx->request, ctx, code);
+    push_frames(client);
 }
 
 

@@ -18,7 +18,7 @@
 enum {
     EVENT_MAX = 58000,
     METHOD_MAX = 32,
-    FIXED_MAX = 314 /* what every event has: numbers of fields, ids, times */
+    FIXED_MAX = 318 /* what every event has: numbers of fields, ids, times */
 };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
@@ -212,8 +212,8 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     if (sent > 0) {
         NUMBER(EVENT_HTTP_RESPONSE_BODY_LENGTH, sent);
     }
-    if (ctx->error) {
-        edge_error_text(ctx->error, error);
+    if (ctx->error || ctx->cut_for) {
+        edge_error_text(ctx->error ? ctx->error : ctx->cut_for, error);
         TEXT(EVENT_HTTP_RESPONSE_ERROR_CODE, error, ngx_strlen(error));
     }
     NUMBER(EVENT_HTTP_RESPONSE_STATUS_CODE,

@@ -12,12 +12,8 @@ void edge_pace_start(ngx_cycle_t *cycle);
 /* Watch a request until its memory is freed. */
 void edge_pace_begin(ngx_http_request_t *r, edge_ctx_t *ctx);
 void edge_pace_end(edge_ctx_t *ctx);
-/* Bytes of the body that the client was sent, without what HTTP/2 frames it in. */
-off_t edge_pace_body_sent(ngx_http_request_t *r);
-/* Is there something for the client that its socket, or its window, does not take? */
-ngx_uint_t edge_pace_is_waited_for(ngx_http_request_t *r);
-/* End the request of a client that took fewer than postern_client_take_min bytes in ms; counted.
- * ctx may be gone afterwards. */
-void edge_pace_cut(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_msec_t ms);
+/* End the answer of a client that took fewer than so many bytes of it in ms; counted. ctx may be
+ * gone afterwards. */
+void edge_pace_cut(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes, ngx_msec_t ms);
 /* Something was sent, or tried to be. */
 void edge_pace_sent(ngx_http_request_t *r, edge_ctx_t *ctx);

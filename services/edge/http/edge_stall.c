@@ -2,25 +2,28 @@
  * stands in sockets meanwhile: in the edge's own, and, where the application is on this machine, up
  * to 4 MB in the application's (net.ipv4.tcp_wmem). A thousand such answers put the machine's TCP
  * under pressure, and everybody's connections get small buffers. So an answer whose client took
- * fewer than postern_client_take_min bytes in STALLED_MS, while its upstream has more, has stalled.
- * Of the FEW first ones that a client has nothing is said. Each other costs the client, and the
- * account, HELD_BYTES of their portion of the memory for requests until it flows or ends.
+ * fewer than FLOW_BYTES in STALLED_MS (taken.h), while its upstream has more, has stalled. That is
+ * a rate of its own: postern_client_take_min is for as long as send_timeout, and says nothing of
+ * seconds. Of the FEW first ones that a client has nothing is said. Each other costs the client,
+ * and the account, HELD_BYTES of their portion of the memory for requests until it flows or ends.
  *
  * A client whose portion is used up can have new answers stall that were under way before. While
  * one of these cannot be charged, the client's oldest stalled answers end as soon as it has taken
  * that little for EARLY_MS, but never the last FEW: one slow download is not hurt by others of the
  * same address.
  *
- * An answer that waits is looked at once in STALLED_MS until it has stalled, and stands in the line
- * of its client from then on. */
+ * An answer that waits is looked at once in LOOK_MS, and stands in the line of its client while it
+ * has stalled. */
 #include "services/edge/http/edge_stall.h"
 #include "services/edge/http/edge_looks.h"
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_share.h"
-#include "services/edge/worker/edge_conf.h"
+#include "services/edge/http/edge_taken.h"
 
 enum {
-    STALLED_MS = 1000,
+    FLOW_BYTES = 4 << 10,
+    LOOK_MS = 1000,
+    STALLED_MS = 3000,
     EARLY_MS = 5000,
     HELD_BYTES = 512 << 10,
     FEW = 8
@@ -60,39 +63,36 @@ leave_over(edge_stall_t *self)
 }
 
 
-/* Does an answer wait for its client? */
-static ngx_uint_t
-is_waiting(const edge_stall_t *self)
+/* What the client has by the last measurement is enough for now. */
+static void
+begin_time(edge_ctx_t *ctx)
 {
-    return self->stalled || look_is_watched(&self->look);
+    ctx->stall.since = ngx_current_msec;
+    ctx->stall.taken = taken_bytes(&ctx->pace.taken);
 }
 
 
-/* The next look goes by what the client has of it by now. */
 static void
-begin_look(edge_ctx_t *ctx, off_t sent)
+leave_line(edge_stall_t *self)
 {
-    ctx->stall.since = ngx_current_msec;
-    ctx->stall.sent = sent;
+    if (!self->stalled) {
+        return;
+    }
+    ngx_queue_remove(&self->link);
+    line_of(self)->count--;
+    self->stalled = 0;
+    leave_over(self);
+    edge_share_let_go(&self->held);
 }
 
 
 void
 edge_stall_end(edge_ctx_t *ctx)
 {
-    edge_stall_t  *self = &ctx->stall;
-
-    if (!is_waiting(self)) {
-        return;
+    if (look_is_watched(&ctx->stall.look)) {
+        looks_forget(&ctx->stall.look);
+        leave_line(&ctx->stall);
     }
-    looks_forget(&self->look);
-    if (self->stalled) {
-        ngx_queue_remove(&self->link);
-        line_of(self)->count--;
-        self->stalled = 0;
-    }
-    leave_over(self);
-    edge_share_let_go(&self->held);
 }
 
 
@@ -108,9 +108,7 @@ has_more(ngx_http_request_t *r)
 static ngx_uint_t
 flows(edge_ctx_t *ctx)
 {
-    off_t  took = edge_pace_body_sent(ctx->pace.request) - ctx->stall.sent;
-
-    return took >= (off_t) edge_conf()->client_take_min;
+    return edge_taken_measure(ctx) - ctx->stall.taken >= FLOW_BYTES;
 }
 
 
@@ -145,7 +143,6 @@ stall(edge_ctx_t *ctx)
     line_t        *line;
     edge_stall_t  *self = &ctx->stall;
 
-    looks_forget(&self->look);
     self->client = ctx->portion.client;
     self->stalled = 1;
     line = line_of(self);
@@ -158,14 +155,24 @@ stall(edge_ctx_t *ctx)
 
 
 static void
+flow_again(edge_ctx_t *ctx)
+{
+    leave_line(&ctx->stall);
+    begin_time(ctx);
+}
+
+
+static void
 look_at(look_t *look)
 {
     edge_ctx_t  *ctx = (edge_ctx_t *) ((char *) look - offsetof(edge_ctx_t, stall.look));
 
-    if (!flows(ctx) && has_more(ctx->pace.request)) {
+    if (flows(ctx)) {
+        flow_again(ctx);
+    } else if (!ctx->stall.stalled && is_older(ctx, STALLED_MS)
+               && has_more(ctx->pace.request))
+    {
         stall(ctx);
-    } else {
-        begin_look(ctx, edge_pace_body_sent(ctx->pace.request));
     }
 }
 
@@ -181,9 +188,13 @@ end_oldest(line_t *line)
         return;
     }
     ctx = ngx_queue_data(ngx_queue_head(&line->answers), edge_ctx_t, stall.link);
-    if (is_older(ctx, EARLY_MS)) {
-        edge_stall_end(ctx);
-        edge_pace_cut(ctx->pace.request, ctx, EARLY_MS);
+    if (!is_older(ctx, EARLY_MS)) {
+        return;
+    }
+    if (flows(ctx)) {
+        flow_again(ctx);
+    } else {
+        edge_pace_cut(ctx->pace.request, ctx, FLOW_BYTES, EARLY_MS);
     }
 }
 
@@ -215,13 +226,12 @@ static edge_looks_t  looks = { .look_at = look_at, .rest = look_at_over };
 
 
 void
-edge_stall_sent(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t waits)
+edge_stall_sent(edge_ctx_t *ctx, ngx_uint_t waits)
 {
-    if (!waits || (ctx->stall.stalled && flows(ctx))) {
+    if (!waits) {
         edge_stall_end(ctx);
-    }
-    if (waits && !is_waiting(&ctx->stall) && ctx->portion.amount) {
-        begin_look(ctx, edge_pace_body_sent(r));
+    } else if (!look_is_watched(&ctx->stall.look) && ctx->portion.amount) {
+        begin_time(ctx);
         edge_looks_watch(&looks, &ctx->stall.look);
     }
 }
@@ -231,5 +241,5 @@ void
 edge_stall_start(ngx_cycle_t *cycle)
 {
     ngx_queue_init(&over);
-    edge_looks_start(&looks, cycle, STALLED_MS);
+    edge_looks_start(&looks, cycle, LOOK_MS);
 }

@@ -18,9 +18,8 @@ enum {
 };
 
 
-/* Bytes that the peer's kernel has not acknowledged. */
-static int
-unsent_bytes(const ngx_connection_t *c)
+int
+edge_unsent_bytes(const ngx_connection_t *c)
 {
     int  bytes = 0;
 
@@ -57,7 +56,7 @@ wait_for(const ngx_connection_t *c, ngx_msec_t wait)
 void
 edge_unsent_leave(const ngx_connection_t *c)
 {
-    if (c->idle && unsent_bytes(c)) {
+    if (c->idle && edge_unsent_bytes(c)) {
         wait_for(c, UNSENT_MS);
     }
 }
@@ -80,7 +79,7 @@ was_whole(const ngx_http_request_t *r, const edge_ctx_t *ctx, const ngx_connecti
 void
 edge_unsent_end(const ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_connection_t *c)
 {
-    int  unsent = c ? unsent_bytes(c) : 0;
+    int  unsent = c ? edge_unsent_bytes(c) : 0;
 
     if (unsent == 0) {
         return;

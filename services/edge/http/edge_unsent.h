@@ -3,6 +3,8 @@
 
 #include "services/edge/http/edge_ctx.h"
 
+/* Bytes that the peer's machine has not acknowledged. */
+int edge_unsent_bytes(const ngx_connection_t *c);
 /* When the connection is closed its peer learns at once that it is over, by a reset, and nothing of
  * it stays in the kernel. */
 void edge_unsent_reset(ngx_connection_t *c);

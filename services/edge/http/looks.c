@@ -48,9 +48,10 @@ look_t *looks_due(looks_t *self, int64_t now_ms)
 
 int64_t looks_wait_ms(const looks_t *self, int64_t now_ms)
 {
-    const look_t *first = self->ends.next;
+    look_t *first = self->ends.next;
+    int64_t pause_ms = self->period_ms < LOOKS_PAUSE_MS ? self->period_ms : LOOKS_PAUSE_MS;
 
     if (first == &self->ends)
         return 0;
-    return first->at_ms - now_ms > LOOKS_PAUSE_MS ? first->at_ms - now_ms : LOOKS_PAUSE_MS;
+    return first->at_ms - now_ms > pause_ms ? first->at_ms - now_ms : pause_ms;
 }

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LOOKS_PAUSE_MS = 1000 /* between two passes over a queue, at least */ };
+/* Between two passes over a queue, at least; a period that is shorter takes its place. */
+enum { LOOKS_PAUSE_MS = 1000 };
 
 /* A thing's place in the queue; all zero: it is not watched. */
 typedef struct look {

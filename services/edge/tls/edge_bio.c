@@ -71,6 +71,7 @@ bio_write(BIO *bio, const char *in, int size)
     BIO_clear_retry_flags(bio);
     n = send(client->connection->fd, in, size, is_full ? MSG_MORE : 0);
     if (n > 0) {
+        client->written += n;
         client->held = is_full;
         if (is_full) {
             ngx_post_event(&client->push, &ngx_posted_events);
@@ -157,6 +158,7 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     client->connection = c;
     client->on_read = event_of ? event_of(c) : NULL;
     client->held = 0;
+    client->written = 0;
     ngx_memzero(&client->push, sizeof(client->push));
     client->push.handler = on_push;
     client->push.data = client;

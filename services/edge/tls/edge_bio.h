@@ -13,6 +13,7 @@ typedef struct {
     ngx_event_t *on_read;      /* posted when something has come; NULL: nobody asks for it */
     ngx_event_t push;          /* posted when the kernel keeps bytes back */
     unsigned held : 1;         /* it does: the last that was written was to be followed by more */
+    off_t written;             /* bytes that its socket has accepted, as they are on the wire */
     unsigned char profile[32]; /* of the edge at that time (table.h); zeros: the name had no edge */
     uint64_t certificate;      /* of the name at that time: edge_tls_certificate */
     unsigned had_edge : 1;
