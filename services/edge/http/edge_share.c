@@ -9,13 +9,14 @@ enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
     HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
+    HEADS_MAX = 64,             /* that were refused, and are still to come to their end */
     LOG_EVERY_S = 60
 };
 
 /* of this worker */
 static share_t     connections;
 static portions_t  memory;
-static ngx_uint_t  answers;
+static slots_t    answers, heads;
 
 
 /* ---- connections ---- */
@@ -369,21 +370,30 @@ edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *pa
 
 /* ---- answers to those that are refused ---- */
 
-ngx_uint_t
-edge_share_begin_answer(ngx_connection_t *c)
+/* On the connection what is sent now need not wait for the client. */
+static ngx_uint_t
+take_slot(slots_t *slots, slots_part_t *part, size_t all, const ngx_connection_t *c,
+    uint32_t client)
 {
-    if (answers == ANSWERS_MAX || !c->write->ready || c->error) {
-        return 0;
-    }
-    answers++;
-    return 1;
+    return part->taken
+           || (c->write->ready && !c->error
+               && slots_take(slots, part, all, edge_conf()->client_portion, client));
+}
+
+
+ngx_uint_t
+edge_share_keep_head(const ngx_connection_t *c, slots_part_t *slot)
+{
+    uint32_t  client = edge_share_is_of_many(c->sockaddr) ? 0 : edge_share_client(c->sockaddr, 0);
+
+    return take_slot(&heads, slot, HEADS_MAX, c, client);
 }
 
 
 void
-edge_share_end_answer(void)
+edge_share_let_head_go(slots_part_t *slot)
 {
-    answers--;
+    slots_give(&heads, slot);
 }
 
 
@@ -397,18 +407,8 @@ edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
         c = r->stream->connection->connection;
     }
 #endif
-    if (!ctx->bare) {
-        ctx->bare = edge_share_begin_answer(c);
-    }
-    return ctx->bare;
-}
-
-
-static void
-end_bare(edge_ctx_t *ctx)
-{
-    answers -= ctx->bare;
-    ctx->bare = 0;
+    return take_slot(&answers, &ctx->bare, ANSWERS_MAX, c,
+                      edge_share_alone(r, client_of(r, ctx)));
 }
 
 
@@ -416,7 +416,7 @@ void
 edge_share_note_answered(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     if (!r->connection->buffered) {
-        end_bare(ctx);
+        slots_give(&answers, &ctx->bare);
     }
 }
 
@@ -428,5 +428,5 @@ edge_share_give(edge_ctx_t *ctx)
     portion_give(&memory, &ctx->portion);
     portion_give(&memory, &ctx->body_part);
     note_taken();
-    end_bare(ctx);
+    slots_give(&answers, &ctx->bare);
 }
