@@ -1,14 +1,15 @@
-// Who else opens connections does not decide whether an account that is busy has new visitors; one customer of IPv6 is no crowd of
-// clients; and an address of NAT64 is the client of IPv4 that it stands for (services/edge/http/share.h). A stack with few connections.
+// Who else opens connections, or takes memory, does not decide whether an account that is busy has new visitors; one customer of IPv6 is no crowd of
+// clients; and an address of NAT64 is the client of IPv4 that it stands for (services/edge/http/share.h, portion.h). A stack with few connections.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ALONE, WAIT, allFree, ask, connections, freeOf, port, publish, servesOthers, skip, stack } from '../support/clients.mjs';
+import { ALONE, NEWEST, WAIT, allFree, ask, begun, charged, connections, fieldsOf, freeOf, literal, port, publish, servesOthers, skip, stack } from '../support/clients.mjs';
+import { END_STREAM, HEADERS, frame } from '../support/h2raw.mjs';
 import { until, upstream } from '../support/postern.mjs';
 
-const CONNECTIONS = 512, BALANCER = '127.0.0.8';
+const CONNECTIONS = 512, MEMORY = 16 << 20, BALANCER = '127.0.0.8';
 
 // '/held' waits for its end.
-const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
+const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
   const held = [], backend = await upstream((request, response) => { if (request.url === '/held') held.push(response); else response.end('x'); });
   return { host: (await publish(call, backend.address)).host, held, end: () => backend.close() };
 });
@@ -54,6 +55,36 @@ test('an account that is busy serves new visitors, whoever else opens connection
     assert.deepEqual([code, headers['postern-error-code']], [503, 'ERR_POSTERN_927'], 'who has many already gets no more');
   } finally {
     for (const one of some) one.end();
+    for (const response of held.splice(0)) response.end('x');
+  }
+  for (const answer of answers) assert.equal((await answer).status, 200, 'what was under way');
+  await allFree(ready, CONNECTIONS);
+});
+
+test('an account that is busy serves new visitors, whoever else takes memory', { skip, timeout: 300000 }, async () => {
+  const { host, held } = await ready, answers = [], greedy = [], headers = { 'x-large': 'x'.repeat(14000) };
+  // a head without its end that takes 120 KB of memory, and 4 KB on the wire
+  const start = frame(HEADERS, END_STREAM, 1, Buffer.concat([fieldsOf(host, '/'), literal('b', 'x'.repeat(3000), 0x40), Buffer.alloc(15, NEWEST), literal('a', '', 0x40), Buffer.alloc(880, NEWEST)]));
+  await allFree(ready, CONNECTIONS);
+  await until(async () => await charged() === 0, 'nothing is under way', WAIT);
+  try {
+    // more than a fourth of it is the account's, one request of each client
+    while (await charged() < MEMORY * 0.255) {
+      answers.push(ask(ready, { path: '/held', localAddress: `127.1.${1 + answers.length}.1`, headers }));
+      await until(() => held.length === answers.length, 'one more', WAIT);
+    }
+    // heads that do not come to their end are of no account, and each client has as many of them as it can get
+    for (let client = 1; MEMORY - await charged() > MEMORY * 0.22; client++) {
+      assert.ok(client <= 10, `${await charged()} bytes are taken`);
+      for (let refused = false; !refused;) {
+        const before = await charged(), one = await begun(ready, start, { localAddress: `127.2.${client}.1`, http2: true });
+        greedy.push(one);
+        await until(async () => { refused = one.answer() === 503 || one.gone(); return refused || await charged() > before; }, 'it is kept or refused', WAIT);
+      }
+    }
+    for (let i = 1; i <= 10; i++) assert.equal((await ask(ready, { localAddress: `127.3.${i}.1` })).status, 200, 'a new visitor');
+  } finally {
+    for (const { socket } of greedy) socket.destroy();
     for (const response of held.splice(0)) response.end('x');
   }
   for (const answer of answers) assert.equal((await answer).status, 200, 'what was under way');

@@ -337,6 +337,8 @@ edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
     }
     if (to.account) {
         to.percent /= HELD_PART;
+        to.of_left = 1;
+        to.of_left = 1;
         (void) portion_charge_account(&memory, part, conf->request_memory, &to);
     }
     note_taken();
