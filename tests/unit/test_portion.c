@@ -99,7 +99,7 @@ static size_t take_of_account(portions_t *self, portion_t *parts, uint32_t first
 
     for (uint32_t client = first; client <= last; client++)
         for (bool more = true; more; count += more) {
-            portion_account_t to = {account, client, LARGE, ORDINARY};
+            portion_account_t to = {account, client, LARGE, ORDINARY, false};
 
             parts[count] = (portion_t){0};
             more = portion_take(self, &parts[count], ALL, ORDINARY, client, ALL / 1000);
@@ -126,12 +126,119 @@ Test(portion, clients_of_one_account_leave_some_of_it_to_the_next_one)
     count += next;
     while (count)
         portion_give(self, &parts[--count]);
-    cr_assert_eq(self->taken + self->accounts[7] + self->accounts[8], 0);
+    cr_assert_eq(self->taken + self->accounts[7] + self->accounts[8] + self->crowd, 0);
     for (int i = 1; i <= 5; i++)
         cr_assert_eq(self->theirs[i] + self->clients[i], 0);
     free(parts);
     free(self);
 }
+
+/* ---- accounts that are busy ---- */
+
+enum { MEMORY = 256 << 20, REQUEST = 20 << 10, STALLED = 512 << 10 };
+
+/* One request more of a client at an account. */
+static bool visit_with(portions_t *self, size_t all, size_t amount, uint32_t account,
+                       uint32_t client)
+{
+    portion_t part = {0};
+    portion_account_t to = {account, client, LARGE, ORDINARY, false};
+
+    if (!portion_take(self, &part, all, ORDINARY, client, amount))
+        return false;
+    if (portion_charge_account(self, &part, all, &to))
+        return true;
+    portion_give(self, &part);
+    return false;
+}
+
+static bool visit(portions_t *self, uint32_t account, uint32_t client)
+{
+    return visit_with(self, MEMORY, REQUEST, account, client);
+}
+
+/* A fourth of all memory is one account's, a request of each of its visitors. Few clients, each of
+ * a network of its own, have all that they can get at other accounts, so that less than a fourth is
+ * left. */
+static portions_t *busy_account(void)
+{
+    portions_t *self = nobody();
+
+    for (uint32_t client = 1; client <= MEMORY / 4 / REQUEST + 1; client++)
+        cr_assert(visit(self, 7, client), "%u", client);
+    for (uint32_t greedy = 1; greedy <= 4; greedy++)
+        while (visit_with(self, MEMORY, STALLED, 10 + greedy, greedy << 16 | (7000 + greedy)))
+            ;
+    cr_assert_lt(MEMORY - self->taken, MEMORY / 4, "%zu are taken", self->taken);
+    cr_assert_gt(MEMORY - self->taken, MEMORY / 5, "%zu are taken", self->taken);
+    return self;
+}
+
+Test(portion, who_has_much_at_other_accounts_denies_no_busy_account_to_new_clients)
+{
+    portions_t *self = busy_account();
+    size_t served = 0;
+
+    for (uint32_t client = 4000; visit(self, 7, client); client++)
+        served++;
+    cr_assert_gt(served, 2000, "%zu", served);
+    cr_assert_geq(MEMORY - self->taken, MEMORY / PORTION_LAST, "%zu are taken", self->taken);
+    cr_assert_leq(self->accounts[7], portion_most(MEMORY, MEMORY, LARGE), "what it had alone");
+    cr_assert(visit(self, 8, 6900), "another account");
+    cr_assert(visit(self, 8, 6900), "once more");
+    free(self);
+}
+
+Test(portion, what_is_of_what_is_left_is_denied_to_an_account_whoever_has_the_rest)
+{
+    portions_t *self = busy_account();
+    portion_t part = {0};
+    portion_account_t to = {7, 4000, LARGE, ORDINARY, .of_left = true};
+
+    cr_assert(portion_take(self, &part, MEMORY, ORDINARY, 4000, REQUEST));
+    cr_assert_not(portion_charge_account(self, &part, MEMORY, &to));
+    to.of_left = false;
+    cr_assert(portion_charge_account(self, &part, MEMORY, &to));
+    free(self);
+}
+
+/* As many clients of an account as it can have, with a little each. */
+static size_t crowd_at(portions_t *self, uint32_t account, uint32_t client)
+{
+    while (visit_with(self, ALL, ALL / 3000, account, client))
+        client++;
+    return part_of(self->accounts[account]);
+}
+
+Test(portion, crowds_at_two_accounts_leave_to_a_third_what_they_always_did)
+{
+    portions_t *self = nobody();
+    size_t one = crowd_at(self, 7, 1);
+
+    cr_assert(one > 590 && one < 610, "%zu", one);
+    cr_assert_eq(crowd_at(self, 7, 2500), one, "others of the same");
+    cr_assert_leq(crowd_at(self, 8, 3000), 180);
+    cr_assert_geq(crowd_at(self, 9, 4000), 60);
+    cr_assert_gt(ALL - self->taken, ALL / 14);
+    free(self);
+}
+
+Test(portion, however_many_take_all_of_busy_accounts_something_is_left_for_the_next_one)
+{
+    portions_t *self = nobody();
+    portion_t *parts = calloc(ALL, sizeof(*parts));
+    size_t count = 0;
+
+    for (uint32_t client = 1; client <= 60; client++) {
+        count += take_of_account(self, parts + count, client, client, 7 + client % 3);
+        cr_assert_gt(ALL - self->taken, ALL / (client + 2), "client %u", client);
+    }
+    cr_assert(visit_with(self, ALL, 1, 20, 998), "of another account");
+    free(parts);
+    free(self);
+}
+
+/* ---- networks ---- */
 
 /* A client's hash in a network. */
 static uint32_t client_in(uint32_t network, uint32_t client)
@@ -192,6 +299,69 @@ Test(portion, of_portions_that_are_as_large_as_can_be_one_client_has_all_of_it)
     free(self);
 }
 
+Test(portion, a_client_alone_in_its_network_has_what_it_has_of_all_by_small_percents_too)
+{
+    static const size_t percents[] = {1, 3, 10, 25, 50, ORDINARY, LARGE};
+
+    for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+        portions_t *self = nobody(), *other = nobody();
+        size_t most = take_all(self, percents[i], 1);
+        size_t has = take_all(other, percents[i], client_in(1, 1));
+
+        cr_assert_leq(has, most);
+        cr_assert_leq(most - has, ALL / 1000, "%zu: %zu of %zu", percents[i], has, most);
+        free(self);
+        free(other);
+    }
+}
+
+Test(portion, an_amount_fits_by_the_percent_for_it_and_by_no_less)
+{
+    static const size_t amounts[] = {1, 100, 5000, 30000, 100000};
+
+    for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
+        size_t percent = portion_percent_for(ALL, amounts[i]);
+
+        cr_assert(portion_allows(0, amounts[i], ALL, ALL, percent), "%zu", amounts[i]);
+        cr_assert_not(portion_allows(0, amounts[i], ALL, ALL, percent - 1), "%zu", amounts[i]);
+    }
+    cr_assert_eq(portion_percent_for(ALL, ALL), PORTION_PERCENT_MAX);
+    cr_assert_eq(portion_percent_for(0, 1), PORTION_PERCENT_MAX);
+}
+
+/* Does a request of 1 MiB, in two parts, fit into so many MiB where nobody has any? */
+static bool fits(size_t mib, size_t client, size_t account)
+{
+    portions_t *self = nobody();
+    portion_t parts[2] = {{0}};
+    portion_percents_t percents = portion_percents(mib << 20, 1 << 20, client, account);
+    portion_account_t to = {7, 1, percents.account, percents.theirs, false};
+    bool ok = true;
+
+    for (int i = 0; i < 2; i++)
+        ok = ok
+             && portion_take(self, &parts[i], mib << 20, percents.client, client_in(5, 1), 1 << 19)
+             && portion_charge_account(self, &parts[i], mib << 20, &to);
+    free(self);
+    return ok;
+}
+
+Test(portion, no_percents_are_so_small_that_a_request_never_fits)
+{
+    static const size_t memory[] = {16, 17, 20, 64, 256, 1024};
+    static const size_t clients[] = {1, 3, 10, ORDINARY, PORTION_PERCENT_MAX};
+    portion_percents_t usual = portion_percents(MEMORY, 1 << 20, ORDINARY, LARGE);
+
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        for (size_t k = 0; k < sizeof(clients) / sizeof(clients[0]); k++)
+            for (size_t account = 1; account <= PORTION_PERCENT_MAX; account *= 10)
+                cr_assert(fits(memory[i], clients[k], account), "%zu MiB, %zu, %zu", memory[i],
+                          clients[k], account);
+    cr_assert_eq(usual.client, ORDINARY);
+    cr_assert_eq(usual.account, LARGE);
+    cr_assert_eq(usual.theirs, ORDINARY);
+}
+
 Test(portion, most_is_where_one_stops_who_takes_all)
 {
     static const size_t percents[] = {1, 50, ORDINARY, LARGE, 10000};
@@ -238,6 +408,7 @@ Test(portion, what_belongs_to_no_client_is_bounded_by_all)
 
     cr_assert_eq(take_all(self, 1, 0), ALL);
     cr_assert_eq(self->clients[0], 0);
+    cr_assert_eq(self->crowd, ALL);
     cr_assert_eq(take_all(self, 1000, 1), 0);
     free(self);
 }
@@ -272,7 +443,7 @@ Test(portion, keeps_less_of_what_was_taken_and_gives_the_rest_back_once)
     cr_assert_eq(self->accounts[7], 30);
     portion_give(self, &part);
     portion_give(self, &other);
-    cr_assert_eq(self->taken + self->clients[3] + self->accounts[7], 0);
+    cr_assert_eq(self->taken + self->clients[3] + self->accounts[7] + self->crowd, 0);
     portion_keep(self, &part, 10); /* of nothing */
     cr_assert_eq(part.amount, 0);
     free(self);

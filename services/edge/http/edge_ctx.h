@@ -11,6 +11,7 @@
 #include "services/edge/http/looks.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/http/share.h"
+#include "services/edge/http/slots.h"
 #include "services/edge/http/taken.h"
 #include "services/edge/http/trace.h"
 #include "services/edge/streams/registry.h"
@@ -154,6 +155,7 @@ typedef struct edge_ctx {
     share_part_t share;  /* of the connections to upstreams */
     portion_t portion;   /* of the memory for requests */
     portion_t body_part; /* the same, of what the edge itself keeps of its body */
+    slots_part_t bare;   /* of answers that are a head alone, while that is on its way */
     struct edge_posted *posted; /* a form that the edge reads itself: edge_posted.c */
     edge_pace_t pace;
     edge_stall_t stall;
@@ -183,7 +185,6 @@ typedef struct edge_ctx {
     unsigned answers : 1;     /* no upstream was reached, and backend is an http_response one */
     unsigned charged : 1;     /* its client was asked for a portion of memory */
     unsigned crowded : 1;     /* and it, or the account, had its portion */
-    unsigned bare : 1;        /* so the answer is a head alone, which is on its way */
     unsigned admitted : 1;    /* an IP restriction of the account admits the connection */
 
     char request_id[REQUEST_ID_LEN + 1];

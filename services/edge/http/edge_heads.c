@@ -8,7 +8,7 @@
  * A head that is refused leaves nothing: with HTTP/1.1 its request ends, and the connection with
  * it. With HTTP/2 its stream ends, but nginx keeps what it has of the head until the rest has come,
  * since HPACK's table depends on that, whoever refused it. So only a few of these connections go
- * on, as many as there may be answers of refused requests on their way; others end. */
+ * on, of a client no more than its portion of these (slots.h); others end. */
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_refused.h"
@@ -20,8 +20,8 @@
 typedef struct {
     ngx_event_t        look;
     ngx_connection_t  *connection;
-    portion_t          portion;      /* of the memory for requests */
-    unsigned           goes_on:1;    /* a head was refused, and is still to come to its end */
+    portion_t          portion;  /* of the memory for requests */
+    slots_part_t       kept;     /* of heads that were refused, and are still to end */
 } heads_t;
 
 static ngx_uint_t  charged;   /* heads of this worker that have a portion */
@@ -206,8 +206,7 @@ refuse_stream(heads_t *heads, ngx_http_v2_connection_t *h2c, ngx_int_t rc)
     ngx_connection_t    *c = heads->connection;
     ngx_http_request_t  *r = h2c->state.stream->request;
 
-    if (edge_is_on(r) && !heads->goes_on && edge_share_begin_answer(c)) {
-        heads->goes_on = 1;
+    if (edge_is_on(r) && !heads->kept.taken && edge_share_keep_head(c, &heads->kept)) {
         h2c->state.stream = NULL;
         end_request(r, rc);
         return;
@@ -242,16 +241,10 @@ refuse_head(heads_t *heads, ngx_http_request_t *r, ngx_int_t rc)
 static void
 look_at_refused(heads_t *heads)
 {
-    ngx_uint_t  is_kept = is_without_stream(heads->connection);
-
-    if (heads->goes_on && !is_kept) {
-        edge_share_end_answer();
-        heads->goes_on = 0;
-    } else if (is_kept && !heads->goes_on) {
-        heads->goes_on = edge_share_begin_answer(heads->connection) != 0;
-        if (!heads->goes_on) {
-            end_connection(heads->connection);
-        }
+    if (!is_without_stream(heads->connection)) {
+        edge_share_let_head_go(&heads->kept);
+    } else if (!heads->kept.taken && !edge_share_keep_head(heads->connection, &heads->kept)) {
+        end_connection(heads->connection);
     }
 }
 
@@ -283,9 +276,7 @@ end_heads(void *data)
     heads_t  *heads = data;
 
     give_portion(heads);
-    if (heads->goes_on) {
-        edge_share_end_answer();
-    }
+    edge_share_let_head_go(&heads->kept);
     if (heads->look.posted) {
         ngx_delete_posted_event(&heads->look);
     }

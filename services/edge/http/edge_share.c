@@ -7,15 +7,17 @@
 
 enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
+    REQUEST_MOST = 1 << 20,     /* of one with the largest head and a form */
     HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
+    HEADS_MAX = 64,             /* that were refused, and are still to come to their end */
     LOG_EVERY_S = 60
 };
 
 /* of this worker */
 static share_t     connections;
 static portions_t  memory;
-static ngx_uint_t  answers;
+static slots_t    answers, heads;
 
 
 /* ---- connections ---- */
@@ -170,13 +172,26 @@ note_crowded(ngx_http_request_t *r, const char *whose)
 }
 
 
+/* Of the memory for requests: no portion is so small that a request never fits. */
+static const portion_percents_t *
+memory_percents(void)
+{
+    edge_conf_t                *conf = edge_conf();
+    static portion_percents_t   of_memory;
+
+    if (of_memory.client == 0) {
+        of_memory = portion_percents(conf->request_memory, REQUEST_MOST, conf->client_portion,
+                                     conf->account_portion);
+    }
+    return &of_memory;
+}
+
+
 static ngx_uint_t
 charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client,
     size_t bytes)
 {
-    edge_conf_t  *conf = edge_conf();
-
-    if (portion_take(&memory, part, conf->request_memory, conf->client_portion,
+    if (portion_take(&memory, part, edge_conf()->request_memory, memory_percents()->client,
                      edge_share_alone(r, client), bytes))
     {
         note_taken();
@@ -210,11 +225,9 @@ edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
 static portion_account_t
 account_of(uint32_t account, uint32_t theirs)
 {
-    edge_conf_t  *conf = edge_conf();
-
     return (portion_account_t) {
-        .account = account, .theirs = theirs, .percent = conf->account_portion,
-        .client_percent = conf->client_portion
+        .account = account, .theirs = theirs, .percent = memory_percents()->account,
+        .client_percent = memory_percents()->theirs
     };
 }
 
@@ -222,7 +235,12 @@ account_of(uint32_t account, uint32_t theirs)
 portion_account_t
 edge_share_same(const portion_t *part)
 {
-    return account_of(part->account, part->theirs);
+    edge_conf_t  *conf = edge_conf();
+
+    return (portion_account_t) {
+        .account = part->account, .theirs = part->theirs, .percent = conf->account_portion,
+        .client_percent = conf->client_portion
+    };
 }
 
 
@@ -326,17 +344,16 @@ edge_share_give_head(portion_t *portion)
 ngx_uint_t
 edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
 {
-    edge_conf_t        *conf = edge_conf();
-    portion_account_t   to = edge_share_same(&ctx->portion);
+    size_t             all = edge_conf()->request_memory;
+    portion_account_t  to = account_of(ctx->portion.account, ctx->portion.theirs);
 
-    if (!portion_take(&memory, part, conf->request_memory, conf->client_portion,
-                      ctx->portion.client, bytes))
-    {
+    if (!portion_take(&memory, part, all, memory_percents()->client, ctx->portion.client, bytes)) {
         return 0;
     }
     if (to.account) {
         to.percent /= HELD_PART;
-        (void) portion_charge_account(&memory, part, conf->request_memory, &to);
+        to.of_left = 1;
+        (void) portion_charge_account(&memory, part, all, &to);
     }
     note_taken();
     return 1;
@@ -369,21 +386,30 @@ edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *pa
 
 /* ---- answers to those that are refused ---- */
 
-ngx_uint_t
-edge_share_begin_answer(ngx_connection_t *c)
+/* On the connection what is sent now need not wait for the client. */
+static ngx_uint_t
+take_slot(slots_t *slots, slots_part_t *part, size_t all, const ngx_connection_t *c,
+    uint32_t client)
 {
-    if (answers == ANSWERS_MAX || !c->write->ready || c->error) {
-        return 0;
-    }
-    answers++;
-    return 1;
+    return part->taken
+           || (c->write->ready && !c->error
+               && slots_take(slots, part, all, edge_conf()->client_portion, client));
+}
+
+
+ngx_uint_t
+edge_share_keep_head(const ngx_connection_t *c, slots_part_t *slot)
+{
+    uint32_t  client = edge_share_is_of_many(c->sockaddr) ? 0 : edge_share_client(c->sockaddr, 0);
+
+    return take_slot(&heads, slot, HEADS_MAX, c, client);
 }
 
 
 void
-edge_share_end_answer(void)
+edge_share_let_head_go(slots_part_t *slot)
 {
-    answers--;
+    slots_give(&heads, slot);
 }
 
 
@@ -397,18 +423,8 @@ edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
         c = r->stream->connection->connection;
     }
 #endif
-    if (!ctx->bare) {
-        ctx->bare = edge_share_begin_answer(c);
-    }
-    return ctx->bare;
-}
-
-
-static void
-end_bare(edge_ctx_t *ctx)
-{
-    answers -= ctx->bare;
-    ctx->bare = 0;
+    return take_slot(&answers, &ctx->bare, ANSWERS_MAX, c,
+                      edge_share_alone(r, client_of(r, ctx)));
 }
 
 
@@ -416,7 +432,7 @@ void
 edge_share_note_answered(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     if (!r->connection->buffered) {
-        end_bare(ctx);
+        slots_give(&answers, &ctx->bare);
     }
 }
 
@@ -428,5 +444,5 @@ edge_share_give(edge_ctx_t *ctx)
     portion_give(&memory, &ctx->portion);
     portion_give(&memory, &ctx->body_part);
     note_taken();
-    end_bare(ctx);
+    slots_give(&answers, &ctx->bare);
 }

@@ -16,7 +16,8 @@ uint32_t edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client);
 /* Hash of a request's client at an account; 0: it is a proxy that speaks for many. */
 uint32_t edge_share_theirs(ngx_http_request_t *r, const struct sockaddr *client,
                            uint32_t account);
-/* The account of what a request has of the memory for requests, and its client there. */
+/* The account of what a request has of the memory for requests, and its client there, for something
+ * else of which they have portions. */
 portion_account_t edge_share_same(const portion_t *part);
 /* The same of a request's client that has something asked for at an account's host. It is the same
  * one at each account's; a proxy that speaks for many is another one at each. Never 0. */
@@ -63,13 +64,18 @@ void edge_share_let_go(portion_t *part);
 ngx_uint_t edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *part,
                            size_t bytes);
 /* May a request that was refused so have a head for its answer? 0: that would have to wait, for a
- * socket that takes nothing or together with those of many others: it is closed. */
+ * socket that takes nothing or together with those of many others, or of others of its client: it
+ * is closed. */
 ngx_uint_t edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* Its head was passed on: where none of it waits for the client, another may have one. */
 void edge_share_note_answered(ngx_http_request_t *r, edge_ctx_t *ctx);
-/* The same of a connection of HTTP/2 that keeps something of a refused head; it ends once. */
-ngx_uint_t edge_share_begin_answer(ngx_connection_t *c);
-void edge_share_end_answer(void);
+/* May a connection of HTTP/2 go on with a head that was refused, of which nginx keeps what has come
+ * until the rest has? 0: its socket takes nothing, or too many others do so, or of its client. A
+ * slot that is taken already stays so. */
+ngx_uint_t edge_share_keep_head(const ngx_connection_t *c, slots_part_t *slot);
+/* The head has come to its end, or the connection to its own: the slot is given back, if it was
+ * taken. */
+void edge_share_let_head_go(slots_part_t *slot);
 
 /* The request's memory is freed. */
 void edge_share_give(edge_ctx_t *ctx);

@@ -9,7 +9,13 @@
  * One customer of IPv6 has as many networks (/64) as it likes, of which each is a client, and a
  * hoster's tenant many addresses of IPv4. So the network above a client has a portion, too, as
  * large as an account's, and its clients share that: so large that one alone has what it has of
- * all, and so that any number of them leave something to the next one. No nginx in here. */
+ * all, and so that any number of them leave something to the next one.
+ *
+ * An account that is busy is a crowd of clients with little each. Who has much has it within its
+ * own portion, at whatever accounts, and does not decide whether a busy account has new visitors.
+ * So an account may also have its portion of what crowds leave, while more than a sixteenth of all
+ * is left, which is for accounts that have less. Of each client a 256th of all at most is a
+ * crowd's, and all that is charged to no client. No nginx in here. */
 #pragma once
 
 #include "common/base/portion_rule.h"
@@ -21,8 +27,12 @@
 enum {
     PORTION_ACCOUNTS = 1024,
     PORTION_CLIENTS = 8192,
-    PORTION_NETWORK = 4, /* times a client's percent: its network's, of all, */
-    PORTION_WITHIN = 5,  /* and a client's of what its network may have */
+    PORTION_NETWORK = 4,        /* times a client's percent: its network's, of all, */
+    PORTION_WITHIN = 5,         /* and a client's of what its network may have, but no less than */
+    PORTION_WITHIN_LEAST = 250, /* percent: of a small portion, too, one alone has all of it */
+    /* parts of all: what a client has as one of a crowd; what is not for who has its portion */
+    PORTION_FEW = 256,
+    PORTION_LAST = 16,
     PORTION_PERCENT_MAX = 10000
 };
 
@@ -30,6 +40,8 @@ enum {
  * have clients: a table that is full of takers makes portions smaller, never larger. */
 typedef struct {
     size_t taken;
+    size_t crowd; /* of that: what is charged to no client, and of each client as much as few */
+    size_t few;   /* a part of all, as it was when the first one took something */
     size_t accounts[PORTION_ACCOUNTS];
     size_t clients[PORTION_CLIENTS];
     size_t networks[PORTION_CLIENTS];
@@ -48,7 +60,13 @@ typedef struct {
 typedef struct {
     uint32_t account, theirs;
     size_t percent, client_percent; /* of a portion, of all and of what the account may have */
+    bool of_left; /* no more than the portion of what is left, whoever has the rest */
 } portion_account_t;
+
+/* What portions are in percent: a client's of all, an account's, and a client's of that. */
+typedef struct {
+    size_t client, account, theirs;
+} portion_percents_t;
 
 /* Hash of the network above a client, which its hash (share_client) has in it; 0: of none. */
 static inline uint32_t portion_network(uint32_t client)
@@ -78,6 +96,12 @@ bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent,
                   size_t amount);
 /* What one may have who takes all it can get, where `left` of `all` are left to it. */
 size_t portion_most(size_t all, size_t left, size_t percent);
+/* The least percent of a portion by which who has none may have so much of `all` at once, where
+ * nobody else has any. */
+size_t portion_percent_for(size_t all, size_t amount);
+/* The percents that somebody has set for clients and for accounts, or, where these are less, those
+ * by which a client that is alone may have `one` of `all`, which is at least ten times as much. */
+portion_percents_t portion_percents(size_t all, size_t one, size_t client, size_t account);
 /* Charge what the part has to an account, too. False: the account has its portion, or the client
  * its portion of that; the part stays as it was. */
 bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
