@@ -98,7 +98,7 @@ Test(ask_waits, how_many_wait_is_bounded)
 
     while (add(client, "ac_one", 7))
         client++;
-    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX);
+    cr_assert_eq(client, ASK_WAITS_ACCOUNT_MAX / 2, "half of its account's");
     while (add(client + own, "ac_one", 0))
         own++;
     cr_assert_eq(client + own, ASK_WAITS_ACCOUNT_MAX);
@@ -151,6 +151,44 @@ Test(ask_waits, a_network_of_many_clients_leaves_some_to_others)
     cr_assert(add(1000, "ac_other", 2 << 16 | 1));
 }
 
+Test(ask_waits, few_clients_of_an_account_leave_some_to_the_next_one)
+{
+    static const unsigned kinds[] = {0, ASK_SLOW, ASK_MACHINE};
+
+    for (int kind = 0; kind < 3; kind++) {
+        for (uint32_t client = 1; client <= 8; client++)
+            cr_assert_gt(add_all("ac_one", client, kinds[kind]), 0, "%u", client);
+        cr_assert_gt(add_all("ac_one", 9, kinds[kind]), 0, "kind %d", kind);
+        cr_assert_gt(add_all("ac_one", 10, kinds[kind]), 0, "kind %d", kind);
+        ask_waits_expire(&waits);
+        while (ask_waits_late(&waits, 0))
+            ;
+    }
+}
+
+Test(ask_waits, nor_do_they_when_others_wait_too_and_the_account_may_have_less)
+{
+    add_all("ac_one", 1, 0);
+    add_all("ac_one", 2, 0);
+    add_all("ac_two", 3, 0);
+    add_all("ac_three", 4, 0);
+    cr_assert_gt(waits.count, (size_t)ASK_WAITS_MAX / 2);
+    cr_assert_eq(add_all("ac_one", 1, 0), 0);
+    cr_assert_eq(add_all("ac_one", 5, 0), 1, "who has none may have one");
+    cr_assert_eq(add_all("ac_one", 6, 0), 1);
+}
+
+Test(ask_waits, nor_does_a_network_of_many_clients_keep_others_from_its_account)
+{
+    int count = 0;
+
+    for (uint32_t client = 1; client <= 600; client++)
+        count += add_all("ac_one", 1 << 16 | client, 0);
+    cr_assert_gt(count, ASK_WAITS_ACCOUNT_MAX / 2, "%d", count);
+    cr_assert_lt(count, ASK_WAITS_ACCOUNT_MAX * 3 / 4, "%d", count);
+    cr_assert(add(1000, "ac_one", 2 << 16 | 1));
+}
+
 static bool add_machine(int asker, const char *account, uint32_t client)
 {
     ask_who_t who = {&askers[asker], account, strlen(account), client, ASK_MACHINE, 1000};
@@ -164,16 +202,18 @@ Test(ask_waits, machines_wait_as_people_do_and_take_half_of_the_room_at_most)
     int client = add_all("ac_one", 7, ASK_MACHINE), all = client;
     char account[16];
 
-    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX / ASK_WAITS_MACHINES);
+    cr_assert_eq(client, ASK_WAITS_ACCOUNT_MAX / 2 / ASK_WAITS_MACHINES);
     all += add_all("ac_one", 8, ASK_MACHINE);
+    cr_assert_lt(all, ASK_WAITS_ACCOUNT_MAX / ASK_WAITS_MACHINES);
+    all += add_all("ac_one", 0, ASK_MACHINE);
     cr_assert_eq(all, ASK_WAITS_ACCOUNT_MAX / ASK_WAITS_MACHINES);
     for (int i = 0; i < 600; i++) {
         snprintf(account, sizeof(account), "ac_%d", i);
         all += add_all(account, 0, ASK_MACHINE);
     }
     cr_assert_eq(all, HALF);
-    cr_assert_eq(add_all("ac_one", 7, 0), ASK_WAITS_ACCOUNT_FEW,
-                 "people of the account, and of the client");
+    cr_assert_eq(add_all("ac_one", 7, 0), ASK_WAITS_ACCOUNT_FEW / 2, "people of the client");
+    cr_assert_eq(add_all("ac_one", 0, 0), ASK_WAITS_ACCOUNT_FEW / 2, "and of the account");
     cr_assert(add(1000, "ac_four", 0));
 }
 
@@ -230,6 +270,28 @@ Test(ask_waits, nor_do_few_long_ones_of_many_accounts_take_all_bytes)
             ;
     }
     cr_assert(add_bytes("ac_other", 0, 4096, NULL));
+}
+
+Test(ask_waits, nor_all_bytes_of_their_account)
+{
+    enum { LONG = 128 << 10 };
+    ask_who_t who = {askers, "ac_one", 6, 0, 0, 1000};
+
+    for (who.client = 1; who.client <= 4; who.client++)
+        while (ask_waits_add(&waits, &who, "v", &(ask_body_t){big, LONG, NULL}))
+            ;
+    cr_assert_leq(waits.bytes, (size_t)ASK_WAITS_ACCOUNT_BYTES - LONG);
+    cr_assert(ask_waits_add(&waits, &who, "v", &(ask_body_t){big, LONG, NULL}));
+}
+
+Test(ask_waits, what_many_share_takes_nothing_of_what_one_of_them_may_have)
+{
+    shared_text_t *module = shared_text_new(big, sizeof(big) / 8 * 5);
+    ask_who_t who = {askers, "ac_one", 6, 7, 0, 1000};
+
+    for (int i = 0; i < 100; i++)
+        cr_assert(ask_waits_add(&waits, &who, "v", &(ask_body_t){big, 1000, module}), "%d", i);
+    shared_text_unref(&module);
 }
 
 Test(ask_waits, what_many_share_is_in_memory_once_and_counts_once)

@@ -105,6 +105,73 @@ Test(visits, of_one_client_of_many_accounts_or_of_many_of_one_leave_some)
     cr_assert_not(places[950].slow, "a place among short questions is left");
 }
 
+/* All that a client can get. */
+static int enter_most(int at, const char *account, uint32_t client, bool saml)
+{
+    while (at < 900 && enter_of(at, account, client, saml))
+        at++;
+    return at;
+}
+
+Test(visits, of_few_clients_of_an_account_leave_some_to_the_next_one)
+{
+    for (int saml = 0; saml <= 1; saml++) {
+        int at = 0;
+
+        visits = (visits_t){.client_percent = 100};
+        memset(places, 0, sizeof(places));
+        for (uint32_t client = 1; client <= 8; client++) {
+            int before = at;
+
+            at = enter_most(at, "ac_1", client, saml);
+            cr_assert_gt(at, before, "%u", client);
+            cr_assert(client > 1 || at == VISITS_ACCOUNT_MAX / 2, "one alone has half: %d", at);
+        }
+        for (uint32_t client = 9; client < 12; client++)
+            cr_assert(enter_of(at++, "ac_1", client, saml), "%u of %d", client, at);
+    }
+}
+
+Test(visits, of_few_clients_leave_some_of_the_short_ones_of_an_account)
+{
+    int at = enter_most(0, "ac_1", 1, true);
+
+    at = enter_most(at, "ac_1", 2, true);
+    cr_assert(enter_of(at, "ac_1", 3, true));
+    cr_assert_not(places[at].slow);
+}
+
+Test(visits, of_few_clients_leave_some_to_the_next_one_of_an_account_that_may_have_less)
+{
+    static char names[VISITS_MAX][8];
+    int at = 0;
+
+    for (; at < VISITS_MAX * 2 / 3; at++) {
+        snprintf(names[at], sizeof(names[at]), "of_%d", at);
+        cr_assert(enter(at, names[at], false));
+    }
+    for (uint32_t client = 2001; client <= 2003; client++)
+        at = enter_most(at, "ac_1", client, false);
+    cr_assert(enter_of(at, "ac_1", 2004, false), "%d", at);
+}
+
+Test(visits, of_a_network_of_many_clients_leave_some_of_their_account)
+{
+    int count = 0;
+
+    for (uint32_t i = 0; i < 300; i++)
+        count += enter_of((int)i, "ac_1", 1 << 16 | (i + 1), false);
+    cr_assert_gt(count, VISITS_ACCOUNT_MAX / 2, "%d", count);
+    cr_assert_lt(count, VISITS_ACCOUNT_MAX * 3 / 4, "%d", count);
+    cr_assert(enter_of(300, "ac_1", 2 << 16 | 1, false));
+}
+
+Test(visits, of_the_one_client_that_there_is_have_nearly_all)
+{
+    visits.client_percent = 10000;
+    cr_assert_gt(enter_most(0, "ac_1", 1, false), VISITS_ACCOUNT_MAX * 8 / 10);
+}
+
 Test(visits, that_have_no_place_leave_none)
 {
     visit_place_t none = {0};

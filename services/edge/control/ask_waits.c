@@ -1,5 +1,5 @@
 #include "services/edge/control/ask_waits.h"
-#include "services/edge/http/portion.h"
+#include "services/edge/http/within.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,10 +41,25 @@ static void amount_add(amount_t *self, bool is_one, size_t bytes)
 }
 
 /* Those that are about machines' tokens as this one is, or are not as this one is not: of all, of
- * its account, of its client, and of the network above it. */
+ * its account, of its client, and of the network above it; and of its account's how many, and how
+ * many bytes, these two have. Of what several share no client of an account has a part. */
 typedef struct waiting {
     amount_t all, own, client, network;
+    within_t counts, bytes;
 } waiting_t;
+
+static void count_within(waiting_t *self, const ask_wait_t *wait, const ask_who_t *who)
+{
+    bool same = who->client && wait->client == who->client;
+    bool near = portion_same_network(wait->client, who->client);
+
+    if (!is_of(wait, who))
+        return;
+    self->counts.same += same;
+    self->counts.near += near;
+    self->bytes.same += same ? wait->len : 0;
+    self->bytes.near += near ? wait->len : 0;
+}
 
 static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
 {
@@ -59,7 +74,10 @@ static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
         amount_add(&out.own, is_of(wait, who), bytes);
         amount_add(&out.client, who->client && wait->client == who->client, bytes);
         amount_add(&out.network, portion_same_network(wait->client, who->client), bytes);
+        count_within(&out, wait, who);
     }
+    out.counts.own = out.own.count;
+    out.bytes.own = out.own.bytes;
     return out;
 }
 
@@ -92,23 +110,48 @@ static size_t rest_of(size_t all, size_t taken)
     return all > taken ? all - taken : 0;
 }
 
+/* The bounds of an account: fewer once more than half of all wait, but for who has none there. */
+static amount_t own_max(const ask_waits_t *self, const waiting_t *has, const ask_who_t *who,
+                        size_t part)
+{
+    bool few = self->count > ASK_WAITS_MAX / 2 && (!who->client || has->counts.same);
+
+    return (amount_t){(few ? ASK_WAITS_ACCOUNT_FEW : ASK_WAITS_ACCOUNT_MAX) / part,
+                      ASK_WAITS_ACCOUNT_BYTES / part};
+}
+
+/* May the client have one more of what its account may have, of which own is the bound?
+ * own_bytes: without what others share. */
+static bool allows_client(const ask_waits_t *self, const waiting_t *has, size_t own_bytes,
+                          const amount_t *own, const amount_t *all, const amount_t *left)
+{
+    size_t count =
+        within_most(has->own.count, own->count, all->count, left->count, self->account_percent);
+    size_t bytes =
+        within_most(has->own.bytes, own->bytes, all->bytes, left->bytes, self->account_percent);
+
+    return within_allows_one(&has->counts, count, self->client_percent)
+           && within_allows(&has->bytes, own_bytes, bytes, self->client_percent);
+}
+
 bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const ask_body_t *body)
 {
     size_t bytes = body->len + shared_text_cost(body->shared, SHARED_WAITS);
     size_t part = who->kind & ASK_MACHINE ? ASK_WAITS_MACHINES : 1;
     waiting_t waiting = count_waiting(self, who);
+    amount_t own = own_max(self, &waiting, who, part);
     amount_t all = {ASK_WAITS_MAX / part, ASK_WAITS_BYTES_MAX / part};
     amount_t left = {
         smaller(rest_of(all.count, waiting.all.count), rest_of(ASK_WAITS_MAX, self->count)),
         smaller(rest_of(all.bytes, waiting.all.bytes), rest_of(ASK_WAITS_BYTES_MAX, self->bytes))};
 
-    return who->account_len < ASK_ACCOUNT_SIZE && waiting.own.count < ASK_WAITS_ACCOUNT_MAX / part
-           && (self->count <= ASK_WAITS_MAX / 2 || waiting.own.count < ASK_WAITS_ACCOUNT_FEW / part)
-           && waiting.own.bytes + bytes <= ASK_WAITS_ACCOUNT_BYTES / part
-           && waiting.client.count < ASK_WAITS_CLIENT_MAX / part
+    return who->account_len < ASK_ACCOUNT_SIZE && waiting.own.count < own.count
+           && waiting.own.bytes + bytes <= own.bytes
            && has_portion(&waiting.own, bytes, &all, &left, self->account_percent)
            && (!who->client
-               || (has_portion(&waiting.client, bytes, &all, &left, self->client_percent)
+               || (waiting.client.count < ASK_WAITS_CLIENT_MAX / part
+                   && allows_client(self, &waiting, body->len, &own, &all, &left)
+                   && has_portion(&waiting.client, bytes, &all, &left, self->client_percent)
                    && network_has_portion(&waiting, bytes, &all, &left, self->client_percent)));
 }
 

@@ -2,9 +2,10 @@
  * change of a route makes all its people be asked for within a moment, and each is a question of
  * milliseconds. The oldest that has room goes first. How many may wait is bounded, and how many
  * bytes they have; of both an account, a client, whosever hosts it asks for, and the network above
- * it have a portion at most (http/portion.h), and the first two numbers of their own. Those about
- * machines' tokens have half of each bound, so that people find room whoever makes up tokens.
- * Single-threaded; without sockets, clock and nginx. */
+ * it have a portion at most (http/portion.h), and the first two numbers of their own. What an
+ * account may have its clients share (http/within.h). Those about machines' tokens have half of
+ * each bound, so that people find room whoever makes up tokens. Single-threaded; without sockets,
+ * clock and nginx. */
 #pragma once
 
 #include "services/edge/control/asks.h"
@@ -14,7 +15,7 @@ enum {
     ASK_WAITS_MAX = 512,
     ASK_WAITS_BYTES_MAX = 16 << 20,    /* of their bodies; what they share counts once */
     ASK_WAITS_ACCOUNT_MAX = 256,       /* of one account, while half of all are free; then */
-    ASK_WAITS_ACCOUNT_FEW = 64,        /* so many */
+    ASK_WAITS_ACCOUNT_FEW = 64,        /* so many, but for a client that has none of them yet */
     ASK_WAITS_CLIENT_MAX = 192,        /* of one client: many people may share one */
     ASK_WAITS_ACCOUNT_BYTES = 4 << 20, /* of an account */
     ASK_WAITS_MACHINES = 2             /* the part of each of these that is for machines: a half */

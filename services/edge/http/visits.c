@@ -1,5 +1,5 @@
 #include "services/edge/http/visits.h"
-#include "services/edge/http/portion.h"
+#include "services/edge/http/within.h"
 #include "common/base/invariant.h"
 
 #include <string.h>
@@ -8,26 +8,36 @@
  * is while none, or half of them, are taken. */
 enum { ACCOUNT_PERCENT = 400, SHORT_ACCOUNT_PERCENT = 100 };
 
-/* Visits of one sort: all, an account's, a client's, and its network's. */
+/* Visits of one sort: all, a client's, and its network's, whatever the account, and what of these
+ * an account has. */
 typedef struct {
-    size_t all, own, client, network;
+    size_t all, client, network;
+    within_t within;
 } part_t;
 
 static void count_one(part_t *part, const visit_place_t *place, const visit_who_t *who)
 {
+    bool own = place->account_len == who->account_len
+               && memcmp(place->account, who->account, who->account_len) == 0;
+    bool client = place->client == who->client;
+    bool network = portion_same_network(place->client, who->client);
+
     part->all++;
-    part->own += place->account_len == who->account_len
-                 && memcmp(place->account, who->account, who->account_len) == 0;
-    part->client += place->client == who->client;
-    part->network += portion_same_network(place->client, who->client);
+    part->client += client;
+    part->network += network;
+    part->within.own += own;
+    part->within.same += own && client;
+    part->within.near += own && network;
 }
 
 static bool has_share(const visits_t *self, const part_t *part, size_t all, size_t own_max,
                       uint32_t account_percent)
 {
-    size_t left = part->all < all ? all - part->all : 0;
+    size_t left = part->all < all ? all - part->all : 0, own = part->within.own;
+    size_t most = within_most(own, own_max, all, left, account_percent);
 
-    return part->own < own_max && portion_allows_one(part->own, all, left, account_percent)
+    return own < own_max && portion_allows_one(own, all, left, account_percent)
+           && within_allows_one(&part->within, most, self->client_percent)
            && portion_allows_one(part->client, all, left, self->client_percent)
            && portion_network_allows_one(part->network, part->client, all, left,
                                          self->client_percent);

@@ -4,7 +4,8 @@
  * since those of SAML are counted by themselves and wait for nobody but postern-saml, do they keep
  * these out: some of them are not slow. Of all places, and of the short ones, an account has a
  * portion at most (portion.h), and so have a client, whosever hosts it asks for, and the network
- * above it. Single-threaded; without sockets, clock and nginx. */
+ * above it. What an account may have its clients share (within.h). Single-threaded; without
+ * sockets, clock and nginx. */
 #pragma once
 
 #include <stdbool.h>
