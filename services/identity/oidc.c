@@ -46,16 +46,19 @@ static bool is_judged(const oidc_flow_t *self)
     return self->operation == PROVIDER_ENDED || self->operation == PROVIDER_BEARER;
 }
 
+static const char *token_name(const oidc_flow_t *self)
+{
+    return self->operation == PROVIDER_ENDED    ? "logout token"
+           : self->operation == PROVIDER_BEARER ? "bearer token"
+                                                : "ID token";
+}
+
 /* The token is not good. Of one that a request brings that is the answer; else it is the provider
  * who is wrong. */
 static provider_step_t fail_token(oidc_flow_t *self, const char *why)
 {
-    const char *name = self->operation == PROVIDER_ENDED    ? "logout token"
-                       : self->operation == PROVIDER_BEARER ? "bearer token"
-                                                            : "ID token";
-
     return oidc_fail(self, self->operation == PROVIDER_BEARER ? PROVIDER_DENIED : PROVIDER_INVALID,
-                     "the %s is not valid: %s", name, why);
+                     "the %s is not valid: %s", token_name(self), why);
 }
 
 static provider_step_t judge_token(oidc_flow_t *self)
@@ -76,9 +79,15 @@ static provider_step_t judge_token(oidc_flow_t *self)
     return is_judged(self) ? PROVIDER_DONE : go_to_userinfo(self);
 }
 
-static provider_step_t fetch_keys(oidc_flow_t *self)
+/* ---- keys ---- */
+
+/* Keys are fetched, or awaited of the flow that fetches them: they are asked for in either case,
+ * and that is one request. */
+static provider_step_t fetch_keys(oidc_flow_t *self, bool is_mine)
 {
-    self->were_keys_fetched = true;
+    self->is_key_fetch_mine = is_mine;
+    self->were_keys_fetched = is_mine;
+    self->key_waits += !is_mine;
     return ask_for(self, OIDC_STAGE_KEYS, oidc_ask_keys(self));
 }
 
@@ -90,8 +99,46 @@ static provider_asker_t asker_of(const oidc_flow_t *self)
                                                 : PROVIDER_ASKER_SIGN_IN;
 }
 
-/* Verify with this key set. One that was not fetched just now may be too old: the provider has
- * changed its keys. */
+/* The set has the key that the token names, which has not signed it. A newer set says that, too,
+ * but where a provider changes a key and not its id. */
+static bool is_forged(const oidc_flow_t *self, oidc_verdict_t verdict)
+{
+    return verdict == OIDC_FORGED && self->token.kid;
+}
+
+/* No key verifies the token. What a key set that is old says of keys that it lacks is no answer:
+ * then nobody can tell now. */
+static provider_step_t refuse_token(oidc_flow_t *self, oidc_verdict_t verdict)
+{
+    if (!self->are_keys_new && !is_forged(self, verdict))
+        return oidc_fail(self, PROVIDER_UNAVAILABLE,
+                         "no key that is here has signed the %s, and the key set of the provider "
+                         "cannot be fetched anew now",
+                         token_name(self));
+    return fail_token(self, verdict == OIDC_NO_KEY ? "the provider has no key for its kid and alg"
+                                                   : "its signature is wrong");
+}
+
+/* The set may be too old: the provider has changed its keys. */
+static provider_step_t doubt_keys(oidc_flow_t *self, oidc_verdict_t verdict)
+{
+    const provider_wanted_t wanted = {.account = self->account,
+                                      .kind = keys_kind,
+                                      .name = self->metadata.keys,
+                                      .asker = asker_of(self),
+                                      .doubt = is_forged(self, verdict) ? PROVIDER_DOUBT_WRONG
+                                                                        : PROVIDER_DOUBT_LACKS,
+                                      .waits = self->key_waits};
+    provider_again_t again =
+        provider_cache_again(self->cache, &wanted, self->now_s, &self->key_fetch);
+
+    if (again != PROVIDER_AGAIN_NO)
+        return fetch_keys(self, again == PROVIDER_AGAIN_FETCH);
+    self->is_out_of_turn = wanted.doubt == PROVIDER_DOUBT_LACKS;
+    return refuse_token(self, verdict);
+}
+
+/* Verify with this key set. */
 static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t len)
 {
     oidc_keys_t *keys = NULL;
@@ -103,17 +150,13 @@ static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t l
     oidc_keys_free(&keys);
     if (verdict == OIDC_VERIFIED)
         return judge_token(self);
-    if (!self->were_keys_fetched
-        && provider_cache_again(self->cache, self->account, asker_of(self), keys_kind,
-                                self->metadata.keys, self->now_s))
-        return fetch_keys(self);
-    if (fault)
-        return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
-    return fail_token(self, verdict == OIDC_NO_KEY ? "the provider has no key for its kid and alg"
-                                                   : "its signature is wrong");
+    if (!self->were_keys_fetched)
+        return doubt_keys(self, verdict);
+    return fault ? oidc_fail(self, PROVIDER_INVALID, "%s", fault) : refuse_token(self, verdict);
 }
 
-static provider_step_t go_to_keys(oidc_flow_t *self)
+/* Verify with the keys that are kept, or have some fetched. */
+static provider_step_t look_for_key(oidc_flow_t *self)
 {
     provider_cached_t state;
     char *text = NULL;
@@ -122,14 +165,13 @@ static provider_step_t go_to_keys(oidc_flow_t *self)
 
     state = provider_cache_find(self->cache, self->account, keys_kind, self->metadata.keys,
                                 self->now_s, &text, &len);
-    if (state != PROVIDER_CACHE_FRESH) {
-        oidc_set(&self->old_text, NULL);
-        self->old_text = text;
-        self->old_len = len;
-        return fetch_keys(self);
-    }
-    step = verify_with(self, text, len);
+    step = state == PROVIDER_CACHE_FRESH
+               ? verify_with(self, text, len)
+               : fetch_keys(self, provider_cache_begin(self->cache, self->account, keys_kind,
+                                                       self->metadata.keys, self->now_s,
+                                                       &self->key_fetch));
     if (step == PROVIDER_FETCH && self->stage == OIDC_STAGE_KEYS) {
+        oidc_set(&self->old_text, NULL);
         self->old_text = text;
         self->old_len = len;
     } else {
@@ -138,30 +180,56 @@ static provider_step_t go_to_keys(oidc_flow_t *self)
     return step;
 }
 
+/* Where another flow has used the turn up, its keys may have come since this one looked. */
+static provider_step_t go_to_keys(oidc_flow_t *self)
+{
+    provider_step_t step = look_for_key(self);
+
+    return self->is_out_of_turn ? look_for_key(self) : step;
+}
+
+/* Keep the key set that came. PROVIDER_DONE, or the outcome. */
+static provider_step_t keep_keys(oidc_flow_t *self, const fetched_t *answer)
+{
+    provider_step_t step = oidc_judge(self, "the key set", answer);
+    oidc_keys_t *keys = NULL;
+    const char *fault;
+
+    if (step != PROVIDER_DONE)
+        return step;
+    if (answer->status != 200)
+        return oidc_fail(self, PROVIDER_INVALID, "the key set of the provider answers with %u",
+                         answer->status);
+    fault = oidc_keys_read(&keys, answer->body, answer->body_len);
+    oidc_keys_free(&keys);
+    if (fault)
+        return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
+    provider_cache_put(self->cache, self->account, keys_kind, self->metadata.keys, answer->body,
+                       answer->body_len, answer->cache_control, self->now_s);
+    return step;
+}
+
+/* A fetch that has brought keys is over for all who waited for it, whoever of them comes first; one
+ * that has not goes on for others than whose it is, who may have had less time for it. */
 static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
 {
     _cleanup_(free_mem) char *old = take(self->old_text);
-    provider_step_t step = oidc_judge(self, "the key set", answer);
-    oidc_keys_t *keys = NULL;
-    const char *fault = NULL;
+    provider_step_t step = keep_keys(self, answer);
 
-    if (step == PROVIDER_DONE && answer->status != 200)
-        step = oidc_fail(self, PROVIDER_INVALID, "the key set of the provider answers with %u",
-                         answer->status);
+    if (step == PROVIDER_DONE || self->is_key_fetch_mine)
+        provider_cache_end(self->cache, self->key_fetch);
+    self->key_fetch = 0;
     if (step == PROVIDER_DONE) {
-        fault = oidc_keys_read(&keys, answer->body, answer->body_len);
-        oidc_keys_free(&keys);
-        if (!fault) {
-            provider_cache_put(self->cache, self->account, keys_kind, self->metadata.keys,
-                               answer->body, answer->body_len, answer->cache_control, self->now_s);
-            return verify_with(self, answer->body, answer->body_len);
-        }
-        step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
+        self->are_keys_new = self->were_keys_fetched;
+        return verify_with(self, answer->body, answer->body_len);
     }
     /* What the provider has withdrawn does not go on to verify: the old ones serve while it does
      * not answer, and then only. */
+    self->were_keys_fetched = true;
     return old && step == PROVIDER_UNAVAILABLE ? verify_with(self, old, self->old_len) : step;
 }
+
+/* ---- the other steps ---- */
 
 /* The provider's answer to a code, or to a refresh token. */
 static provider_step_t on_tokens(oidc_flow_t *self, const fetched_t *answer)

@@ -227,7 +227,12 @@ typedef struct oidc_flow {
     bool has_new_tokens; /* of an answer of this flow */
     oidc_token_t token;
     bool is_verified;       /* token */
-    bool were_keys_fetched; /* by this flow */
+    bool were_keys_fetched; /* by this flow, or they could not be: it asks for them no more */
+    bool are_keys_new;      /* what token is verified with was fetched for this flow */
+    bool is_out_of_turn;    /* newer keys might help, but are not to be fetched now */
+    unsigned key_waits;     /* for keys that another flow fetches */
+    uint64_t key_fetch;     /* its number in the cache; 0: none is awaited */
+    bool is_key_fetch_mine; /* it is not another flow's */
     json_t *userinfo;
     oidc_logout_t ended;     /* the same: not to be believed before token is verified */
     int64_t token_expires_s; /* the same, of a token that a request brings */

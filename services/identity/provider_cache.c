@@ -13,7 +13,10 @@
 enum {
     SHARED_DOCUMENTS = 1000,
     SHARED_BYTES = 32 << 20,
-    TURNS = 8192 /* fetches out of turn that are remembered */
+    TURNS = 8192,    /* fetches out of turn that are remembered */
+    FETCHES = 8192,  /* that are under way */
+    SORT_FETCH = -1, /* where an asker stands otherwise */
+    DOUBTS = 2
 };
 
 /* An account that documents count for; there are no more of them than documents. */
@@ -22,12 +25,19 @@ typedef struct owner {
     size_t count, bytes;
 } owner_t;
 
-/* The last fetch out of turn of an account, asker and document. Two that have the same place do not
- * hold each other up: the newer one takes it. */
+/* The last fetch out of turn of an account, asker, doubt and document. Two that have the same place
+ * do not hold each other up: the newer one takes it. */
 typedef struct turn {
-    uint64_t hash; /* of all three */
+    uint64_t hash; /* of all four */
     int64_t at_s;
 } turn_t;
+
+/* A fetch that is under way, of an account and a document; in its place as a turn is. */
+typedef struct fetching {
+    uint64_t hash;   /* of both */
+    uint64_t number; /* 0: none is */
+    int64_t began_s;
+} fetching_t;
 
 typedef struct entry {
     uint64_t owner; /* hash of the account that it counts for */
@@ -46,6 +56,8 @@ struct provider_cache {
     owner_t *owners;
     size_t owner_count;
     turn_t *turns;
+    fetching_t *fetches;
+    uint64_t fetch_count;                            /* that there were */
     unsigned char secret[crypto_shorthash_KEYBYTES]; /* of hashes, which nobody else can tell */
     uint64_t uses;
 };
@@ -71,6 +83,7 @@ provider_cache_t *provider_cache_new(size_t count, size_t bytes)
     self->owners =
         memory_need(calloc(count ? count : 1, sizeof(*self->owners)), "the cache of providers");
     self->turns = memory_need(calloc(TURNS, sizeof(*self->turns)), "the cache of providers");
+    self->fetches = memory_need(calloc(FETCHES, sizeof(*self->fetches)), "the cache of providers");
     randombytes_buf(self->secret, sizeof(self->secret));
     pthread_mutex_init(&self->lock, NULL);
     return self;
@@ -145,6 +158,7 @@ void provider_cache_destroy(provider_cache_t **self_p)
     free(self->entries);
     free(self->owners);
     free(self->turns);
+    free(self->fetches);
     free(self);
 }
 
@@ -212,31 +226,119 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *accoun
     return state;
 }
 
-bool provider_cache_again(provider_cache_t *self, const char *account, provider_asker_t asker,
-                          const char *kind, const char *name, int64_t now_s)
+/* ---- fetches ---- */
+
+/* Hash of a document of an account, and of a sort of use. 0: no memory. */
+static uint64_t hash_of_use(const provider_cache_t *self, int sort, const char *account,
+                            const char *kind, const char *name)
 {
     size_t size = strlen(account) + strlen(kind) + strlen(name) + 32;
-    char *text;
+    char *text = malloc(size);
     uint64_t hash;
-    turn_t *turn;
-    bool may;
 
-    if (!self)
-        return true;
-    text = malloc(size);
     if (!text)
-        return false;
-    snprintf(text, size, "%s\n%d\n%s\n%s", account, (int)asker, kind, name);
+        return 0;
+    snprintf(text, size, "%s\n%d\n%s\n%s", account, sort, kind, name);
     hash = hash_of(self, text);
     free(text);
-    turn = &self->turns[hash % TURNS];
+    return hash;
+}
+
+/* Was it at most so long ago? Who asks may have begun before that; a clock that was set back by
+ * more makes nobody wait. */
+static bool is_within(int64_t at_s, int64_t now_s, int64_t most_s)
+{
+    return now_s - at_s < most_s && at_s - now_s <= PROVIDER_CACHE_AGAIN_S;
+}
+
+/* The number of the fetch that is under way; 0: none is. */
+static uint64_t fetch_find(const provider_cache_t *self, uint64_t hash, int64_t now_s)
+{
+    const fetching_t *one = &self->fetches[hash % FETCHES];
+
+    return one->number && one->hash == hash
+                   && is_within(one->began_s, now_s, PROVIDER_CACHE_AGAIN_S)
+               ? one->number
+               : 0;
+}
+
+/* Its number says which place it has. */
+static uint64_t fetch_add(provider_cache_t *self, uint64_t hash, int64_t now_s)
+{
+    const uint64_t number = ++self->fetch_count * FETCHES + hash % FETCHES;
+
+    self->fetches[hash % FETCHES] = (fetching_t){.hash = hash, .number = number, .began_s = now_s};
+    return number;
+}
+
+bool provider_cache_begin(provider_cache_t *self, const char *account, const char *kind,
+                          const char *name, int64_t now_s, uint64_t *ret_fetch)
+{
+    uint64_t hash = self ? hash_of_use(self, SORT_FETCH, account, kind, name) : 0;
+    bool is_first;
+
+    *ret_fetch = 0;
+    if (!hash)
+        return true;
     pthread_mutex_lock(&self->lock);
-    /* a clock that was set back makes nobody wait */
-    may = turn->hash != hash || now_s < turn->at_s || now_s - turn->at_s >= PROVIDER_CACHE_AGAIN_S;
-    if (may)
-        *turn = (turn_t){.hash = hash, .at_s = now_s};
+    *ret_fetch = fetch_find(self, hash, now_s);
+    is_first = !*ret_fetch;
+    if (is_first)
+        *ret_fetch = fetch_add(self, hash, now_s);
     pthread_mutex_unlock(&self->lock);
-    return may;
+    return is_first;
+}
+
+void provider_cache_end(provider_cache_t *self, uint64_t fetch)
+{
+    fetching_t *one;
+
+    if (!self || !fetch)
+        return;
+    one = &self->fetches[fetch % FETCHES];
+    pthread_mutex_lock(&self->lock);
+    if (one->number == fetch)
+        *one = (fetching_t){0};
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Take a turn, if there is one now. */
+static bool turn_take(provider_cache_t *self, uint64_t hash, provider_doubt_t doubt, int64_t now_s)
+{
+    const int64_t most_s =
+        doubt == PROVIDER_DOUBT_WRONG ? PROVIDER_CACHE_WRONG_S : PROVIDER_CACHE_AGAIN_S;
+    turn_t *turn = &self->turns[hash % TURNS];
+
+    if (turn->hash == hash && is_within(turn->at_s, now_s, most_s))
+        return false;
+    *turn = (turn_t){.hash = hash, .at_s = now_s};
+    return true;
+}
+
+provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,
+                                      int64_t now_s, uint64_t *ret_fetch)
+{
+    const int sort = DOUBTS * (int)wanted->asker + (int)wanted->doubt;
+    provider_again_t again = PROVIDER_AGAIN_NO;
+    uint64_t turn, fetch;
+
+    *ret_fetch = 0;
+    if (!self)
+        return PROVIDER_AGAIN_FETCH;
+    turn = hash_of_use(self, sort, wanted->account, wanted->kind, wanted->name);
+    fetch = hash_of_use(self, SORT_FETCH, wanted->account, wanted->kind, wanted->name);
+    if (!turn || !fetch)
+        return PROVIDER_AGAIN_NO;
+    pthread_mutex_lock(&self->lock);
+    *ret_fetch = wanted->waits < PROVIDER_CACHE_WAITS_MAX ? fetch_find(self, fetch, now_s) : 0;
+    if (*ret_fetch) {
+        again = PROVIDER_AGAIN_WAIT;
+    } else if (turn_take(self, turn, wanted->doubt, now_s)) {
+        again = PROVIDER_AGAIN_FETCH;
+        *ret_fetch = fetch_add(self, fetch, now_s);
+    }
+    pthread_mutex_unlock(&self->lock);
+    return again;
 }
 
 /* ---- room ---- */

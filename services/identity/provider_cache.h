@@ -22,7 +22,9 @@ enum {
     PROVIDER_CACHE_LIFE_MAX_S = 24 * 3600,
     PROVIDER_CACHE_KEPT_S = 24 * 3600, /* after the life's end, while the provider fails */
     PROVIDER_CACHE_RETRY_S = 30,
-    PROVIDER_CACHE_AGAIN_S = 60 /* between two fetches out of turn */
+    PROVIDER_CACHE_AGAIN_S = 60,   /* between two fetches out of turn */
+    PROVIDER_CACHE_WRONG_S = 3600, /* the same, for what the document contradicts */
+    PROVIDER_CACHE_WAITS_MAX = 2   /* fetches of others that one flow waits for */
 };
 
 /* Who has a fetch out of turn made. What anybody can bring does not use up what a sign-in may do,
@@ -32,6 +34,28 @@ typedef enum provider_asker {
     PROVIDER_ASKER_LOGOUT, /* a logout token */
     PROVIDER_ASKER_BEARER  /* a token of a program */
 } provider_asker_t;
+
+/* Why a fetch out of turn is wanted. Anybody can bring what the document contradicts, and that is
+ * hardly ever because the document is old: it has turns of its own, which are rarer. */
+typedef enum provider_doubt {
+    PROVIDER_DOUBT_LACKS, /* the document has nothing of the kind: a key id that is new */
+    PROVIDER_DOUBT_WRONG  /* the document has it, and says otherwise: a signature is wrong */
+} provider_doubt_t;
+
+/* Which document, for whom, and why. Borrowed. */
+typedef struct provider_wanted {
+    const char *account, *kind, *name; /* as provider_cache_find */
+    provider_asker_t asker;
+    provider_doubt_t doubt;
+    unsigned waits; /* how often this flow has waited for a fetch of another flow */
+} provider_wanted_t;
+
+typedef enum provider_again {
+    PROVIDER_AGAIN_NO,    /* not now; nothing is known of whether that would help */
+    PROVIDER_AGAIN_FETCH, /* fetch it; this flow's turn is used up */
+    PROVIDER_AGAIN_WAIT   /* another flow is fetching it: ask for the same, which is one request
+                             while it is under way, and costs no turn */
+} provider_again_t;
 
 typedef enum provider_cached {
     PROVIDER_CACHE_NONE,  /* fetch it */
@@ -60,10 +84,22 @@ void provider_cache_put(provider_cache_t *self, const char *account, const char 
                         const char *name, const char *text, size_t len, const char *cache_control,
                         int64_t now_s);
 
-/* May a fresh document be fetched out of turn, because it lacks something (a key id)? Yes at most
- * once a minute for each account and asker; others have their own. */
-bool provider_cache_again(provider_cache_t *self, const char *account, provider_asker_t asker,
-                          const char *kind, const char *name, int64_t now_s);
+/* A fetch that nobody has to be asked for begins, of a document that is not FRESH. True: it is this
+ * flow's; false: another one is under way for the account. In any case *ret_fetch is its number,
+ * for provider_cache_end. */
+bool provider_cache_begin(provider_cache_t *self, const char *account, const char *kind,
+                          const char *name, int64_t now_s, uint64_t *ret_fetch);
+
+/* May a fresh document be fetched out of turn, because of a doubt? FETCH at most once a minute for
+ * each account, asker and document where it LACKS something, and once an hour where it is WRONG.
+ * WAIT while any fetch of it for the account is under way, up to PROVIDER_CACHE_WAITS_MAX times.
+ * *ret_fetch is the fetch's number, for provider_cache_end; 0 with NO. */
+provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,
+                                      int64_t now_s, uint64_t *ret_fetch);
+
+/* That fetch is over, after provider_cache_put where it brought something: nobody waits for it any
+ * more. 0, and one that is over already, are fine. */
+void provider_cache_end(provider_cache_t *self, uint64_t fetch);
 
 /* Seconds that a Cache-Control header (RFC 9111 5.2.2) lets a document live, within the bounds. */
 int64_t provider_cache_life_s(const char *cache_control);

@@ -39,12 +39,12 @@ function keptKey(port, algorithm) {
   return JSON.parse(fs.readFileSync(file, 'utf8'));
 }
 
-/* {port, apis: audiences that programs get JWTs for, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
+/* {port, realm: path behind the issuer's port, "/x", with keys of its own, apis: audiences that programs get JWTs for, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
  * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout, person: it is asked something}, given: answers with tokens,
  *     down: 503 for all, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
  *     sign(claims, header, key), publicKey(), programToken(client, api) -> a JWT, rotate(), revoke(sub), stop()} */
-export async function oidcProvider({ port = 0, apis = [], clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
+export async function oidcProvider({ port = 0, realm = '', apis = [], clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
   fs.chmodSync(dir, 0o755);
   const tls = signed ?? certificate(dir);
@@ -54,7 +54,7 @@ export async function oidcProvider({ port = 0, apis = [], clients, algorithm = '
   };
   const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [], told: [] };
   const cookieKeys = [crypto.randomUUID()], tokens = new Map();
-  let keys = [port ? keptKey(port, algorithm) : signingKey(algorithm)], provider, answer;
+  let keys = [port && !realm ? keptKey(port, algorithm) : signingKey(algorithm)], provider, answer;
 
   const configuration = () => ({
     clients: clients.map((client) => ({ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], id_token_signed_response_alg: algorithm, ...client, redirect_uris: [typeof client.redirect_uris === 'function' ? client.redirect_uris(self.issuer) : client.redirect_uris].flat() })),
@@ -102,6 +102,7 @@ export async function oidcProvider({ port = 0, apis = [], clients, algorithm = '
   }
 
   const server = https.createServer({ key: tls.key, cert: tls.cert }, async (request, response) => {
+    if (realm && request.url.startsWith(`${realm}/`)) { request.originalUrl = request.url; request.url = request.url.slice(realm.length); }
     const place = PLACES[new URL(request.url, 'https://localhost').pathname];
     if (place) self.calls[place] = (self.calls[place] ?? 0) + 1;
     if (request.url.startsWith('/interaction/')) self.calls.person = (self.calls.person ?? 0) + 1;
@@ -113,7 +114,7 @@ export async function oidcProvider({ port = 0, apis = [], clients, algorithm = '
   });
   await new Promise((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve));
   self.port = server.address().port;
-  self.issuer = `https://localhost:${self.port}`;
+  self.issuer = `https://localhost:${self.port}${realm}`;
   renew();
 
   // One request of a browser with these cookies, which the answer changes.
@@ -139,7 +140,7 @@ export async function oidcProvider({ port = 0, apis = [], clients, algorithm = '
       const answer = await visit(at, jar);
       if (!answer.location) throw said(answer, at);
       const next = new URL(answer.location, at);
-      if (next.origin !== self.issuer) {
+      if (next.origin !== new URL(self.issuer).origin) {
         const params = {};
         for (const [name, value] of next.searchParams) (params[name] ??= []).push(value);
         return params;

@@ -249,32 +249,42 @@ static char *answer_of(op_t *self, const fetch_t *want, op_place_t place)
     return json_dumps(document, JSON_COMPACT);
 }
 
+provider_step_t op_step(op_t *self, void *flow, fetch_t *want)
+{
+    _cleanup_(free_mem) char *body = NULL;
+    fetched_t answer;
+    op_place_t place;
+
+    if (!want->url)
+        return provider_oidc.next(flow, NULL, want);
+    cr_assert_eq(strncmp(want->url, "https://", 8), 0);
+    place = place_of(want->url);
+    body = answer_of(self, want, place);
+    answer = (fetched_t){.end = body ? OUTBOUND_ANSWERED : OUTBOUND_CONNECT,
+                         .reason = body ? "" : "nobody\nis there",
+                         .status = body ? self->status[place] : 0,
+                         .body = body,
+                         .body_len = body ? strlen(body) : 0,
+                         .cache_control = self->cache_control,
+                         .content_type = self->content_type};
+    if (provider_oidc.weight(flow) > self->heaviest)
+        self->heaviest = provider_oidc.weight(flow);
+    return provider_oidc.next(flow, &answer, want);
+}
+
 static provider_step_t drive(op_t *self, void *flow)
 {
     fetch_t want = {0};
-    provider_step_t step = provider_oidc.next(flow, NULL, &want);
+    provider_step_t step = op_step(self, flow, &want);
 
     for (int i = 0; step == PROVIDER_FETCH; i++) {
-        op_place_t place = place_of(want.url);
-        _cleanup_(free_mem) char *body = answer_of(self, &want, place);
-        const fetched_t answer = {.end = body ? OUTBOUND_ANSWERED : OUTBOUND_CONNECT,
-                                  .reason = body ? "" : "nobody\nis there",
-                                  .status = body ? self->status[place] : 0,
-                                  .body = body,
-                                  .body_len = body ? strlen(body) : 0,
-                                  .cache_control = self->cache_control,
-                                  .content_type = self->content_type};
-
-        if (provider_oidc.weight(flow) > self->heaviest)
-            self->heaviest = provider_oidc.weight(flow);
         cr_assert_lt(i, 8, "the flow does not end");
-        cr_assert_eq(strncmp(want.url, "https://", 8), 0);
-        step = provider_oidc.next(flow, &answer, &want);
+        step = op_step(self, flow, &want);
     }
     return step;
 }
 
-provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who)
+void *op_start(op_t *self, provider_operation_t operation)
 {
     const bool is_refresh = operation == PROVIDER_REFRESH;
     const provider_ask_t ask = {
@@ -294,11 +304,17 @@ provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who
         .now_s = self->now_s,
         .force = self->force,
         .cache = self->cache};
-    provider_step_t step;
     void *flow = NULL;
 
     cr_assert_eq(provider_oidc.start(&flow, operation, &ask), 0);
-    step = drive(self, flow);
+    return flow;
+}
+
+provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who)
+{
+    void *flow = op_start(self, operation);
+    provider_step_t step = drive(self, flow);
+
     snprintf(self->why, sizeof(self->why), "%s", provider_oidc.why(flow));
     person_done(&self->tokens);
     self->gave_tokens = provider_oidc.tokens(flow, &self->tokens);

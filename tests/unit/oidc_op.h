@@ -37,7 +37,7 @@ typedef struct op {
     person_t known; /* of a refresh; borrowed texts */
     const char *refresh_token, *access_token;
     char why[OP_WHY_SIZE], location[16 << 10]; /* location "": none */
-    person_t tokens; /* that the flow hands out, however it ended */
+    person_t tokens;                           /* that the flow hands out, however it ended */
     bool gave_tokens;
     size_t heaviest; /* that a flow was between two steps */
     oidc_logout_t ended;
@@ -55,6 +55,11 @@ json_t *op_jwk(EVP_PKEY *key, const char *alg, const char *kid);
 char *op_sign(EVP_PKEY *key, const char *alg, const json_t *header, const json_t *claims);
 /* The same of bytes that need not be JSON. */
 char *op_sign_bytes(EVP_PKEY *key, const char *alg, const char *header, const char *claims);
+
+/* Begin an operation, which provider_oidc.free ends; other flows may be between its steps. */
+void *op_start(op_t *self, provider_operation_t operation);
+/* Its next step: want is empty at first, and what it asked for is answered from then on. */
+provider_step_t op_step(op_t *self, void *flow, fetch_t *want);
 
 /* Run an operation to its end; who may be NULL. */
 provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who);

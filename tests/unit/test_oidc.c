@@ -578,12 +578,12 @@ Test(oidc, a_key_id_that_is_not_known_is_looked_for_once_a_minute)
     op_set(op->header, "kid", json_string("k2"));
     op_denies(op, PROVIDER_INVALID, "no key for its kid");
     cr_assert_eq(op->calls[OP_KEYS], 2, "the provider may have changed them since");
-    op_denies(op, PROVIDER_INVALID, "no key for its kid");
+    op_denies(op, PROVIDER_UNAVAILABLE, "cannot be fetched anew now");
     cr_assert_eq(op->calls[OP_KEYS], 2);
     op->now_s += 60;
     op_denies(op, PROVIDER_INVALID, "no key for its kid");
     cr_assert_eq(op->calls[OP_KEYS], 3);
-    op_denies(op, PROVIDER_INVALID, "no key for its kid");
+    op_denies(op, PROVIDER_UNAVAILABLE, "cannot be fetched anew now");
     cr_assert_eq(op->calls[OP_KEYS], 3);
     json_array_append_new(json_object_get(op->documents[OP_KEYS], "keys"),
                           op_jwk(op->key, "ES256", "k2"));

@@ -92,6 +92,19 @@ Test(provider_cache, what_was_used_longest_ago_makes_room)
     provider_cache_destroy(&cache);
 }
 
+/* Is a fetch out of turn this flow's? It is over at once. */
+static bool again(provider_cache_t *cache, const char *account, provider_asker_t asker,
+                  const char *name, int64_t now_s)
+{
+    const provider_wanted_t wanted = {
+        .account = account, .kind = "keys", .name = name, .asker = asker};
+    uint64_t fetch;
+    provider_again_t may = provider_cache_again(cache, &wanted, now_s, &fetch);
+
+    provider_cache_end(cache, fetch);
+    return may == PROVIDER_AGAIN_FETCH;
+}
+
 static void *use(void *arg)
 {
     char name[16];
@@ -100,7 +113,7 @@ static void *use(void *arg)
         snprintf(name, sizeof(name), "%d", i % 7);
         if (find(arg, name, NOW_S + i) != PROVIDER_CACHE_FRESH)
             put(arg, name, NOW_S + i);
-        provider_cache_again(arg, "ac_1", PROVIDER_ASKER_SIGN_IN, "keys", name, NOW_S + i);
+        again(arg, "ac_1", PROVIDER_ASKER_SIGN_IN, name, NOW_S + i);
     }
     return NULL;
 }
@@ -181,6 +194,7 @@ Test(provider_cache, each_account_and_asker_has_a_fetch_out_of_turn_of_its_own)
     } cases[] = {
         {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 0, true},
         {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 59, false},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, -1, false}, /* it began before, and came here later */
         {"ac_b", "k", PROVIDER_ASKER_LOGOUT, 59, true},
         {"ac_a", "other", PROVIDER_ASKER_LOGOUT, 59, true},
         {"ac_a", "k", PROVIDER_ASKER_BEARER, 59, true},
@@ -193,8 +207,71 @@ Test(provider_cache, each_account_and_asker_has_a_fetch_out_of_turn_of_its_own)
 
     put(cache, "k", NOW_S);
     for (size_t i = 0; i < LEN(cases); i++)
-        cr_assert_eq(provider_cache_again(cache, cases[i].account, cases[i].asker, "keys",
-                                          cases[i].name, NOW_S + cases[i].at_s),
-                     cases[i].may, "case %zu", i);
+        cr_assert_eq(
+            again(cache, cases[i].account, cases[i].asker, cases[i].name, NOW_S + cases[i].at_s),
+            cases[i].may, "case %zu", i);
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, what_the_document_contradicts_has_turns_of_its_own_that_are_rarer)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    static const struct {
+        provider_doubt_t doubt;
+        int at_s;
+        provider_again_t again;
+    } cases[] = {
+        {PROVIDER_DOUBT_WRONG, 0, PROVIDER_AGAIN_FETCH},
+        {PROVIDER_DOUBT_LACKS, 0, PROVIDER_AGAIN_FETCH},
+        {PROVIDER_DOUBT_WRONG, 60, PROVIDER_AGAIN_NO},
+        {PROVIDER_DOUBT_LACKS, 60, PROVIDER_AGAIN_FETCH},
+        {PROVIDER_DOUBT_WRONG, 3599, PROVIDER_AGAIN_NO},
+        {PROVIDER_DOUBT_WRONG, 3600, PROVIDER_AGAIN_FETCH},
+    };
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        const provider_wanted_t wanted = {.account = "ac_a",
+                                          .kind = "keys",
+                                          .name = "k",
+                                          .asker = PROVIDER_ASKER_LOGOUT,
+                                          .doubt = cases[i].doubt};
+        uint64_t fetch;
+
+        cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S + cases[i].at_s, &fetch),
+                     cases[i].again, "case %zu", i);
+        provider_cache_end(cache, fetch);
+    }
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, who_comes_while_a_fetch_is_under_way_waits_for_it)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    provider_wanted_t wanted = {
+        .account = "ac_a", .kind = "keys", .name = "k", .asker = PROVIDER_ASKER_LOGOUT};
+    uint64_t first, other;
+
+    cr_assert(provider_cache_begin(cache, "ac_a", "keys", "k", NOW_S, &first));
+    cr_assert_not(provider_cache_begin(cache, "ac_a", "keys", "k", NOW_S + 9, &other));
+    cr_assert_eq(other, first);
+    cr_assert(provider_cache_begin(cache, "ac_b", "keys", "k", NOW_S, &other), "another account");
+    cr_assert_neq(other, first);
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S - 1, &other), PROVIDER_AGAIN_WAIT);
+    cr_assert_eq(other, first);
+    wanted.waits = PROVIDER_CACHE_WAITS_MAX;
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &other), PROVIDER_AGAIN_FETCH,
+                 "a wait costs no turn, and nobody waits for ever");
+    provider_cache_end(cache, first);
+    wanted.waits = 0;
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &first), PROVIDER_AGAIN_WAIT,
+                 "what ended was not the newer one");
+    provider_cache_end(cache, other);
+    provider_cache_end(cache, other);
+    provider_cache_end(cache, 0);
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &other), PROVIDER_AGAIN_NO);
+    cr_assert_eq(other, 0);
+    cr_assert(provider_cache_begin(cache, "ac_a", "keys", "k", NOW_S, &other));
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S + PROVIDER_CACHE_AGAIN_S, &first),
+                 PROVIDER_AGAIN_FETCH, "one that never ended holds nobody up for ever");
     provider_cache_destroy(&cache);
 }

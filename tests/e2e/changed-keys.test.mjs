@@ -1,0 +1,108 @@
+// An OpenID provider changes its keys, the new one signs at once, and many come at the same moment: people whom it signs out, people who come back from it, programs. All of them
+// are heard, its key set is not asked for by each of them, and what anybody can post keeps nobody from being heard.
+import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import test from 'node:test';
+import { Browser, ask } from '../support/browser.mjs';
+import { oidcProvider, signingKey } from '../support/oidc-provider.mjs';
+import { edge, elsewhere, endpoint, forgetUsers, through, upstream } from '../support/postern.mjs';
+
+const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS, options = { skip, timeout: 300000 };
+const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`, API = 'https://api.story.test', MANY = 12;
+const authority = process.env.STORY_UPSTREAM_TLS;
+const signed = skip ? null : { key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`), ca: fs.readFileSync(`${authority}.pem`) };
+const callback = (issuer) => `${IDP}/oauth2/callback/${crypto.createHash('sha256').update(issuer).digest('hex').slice(0, 24)}`;
+const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', redirect_uris: callback };
+const up = skip ? null : await upstream((request, response) => response.end('upstream'));
+test.after(() => up?.close());
+
+// A provider of a name that no other has had, so that nobody has asked for its keys before; and a route.
+async function setting(t) {
+  const provider = await oidcProvider({ port: edge.port - 43 + 98, realm: `/${crypto.randomUUID()}`, apis: [API], clients: [CLIENT], signed });
+  t.after(async () => { await forgetUsers(provider.issuer); provider.stop(); });
+  for (let i = 0; i < MANY; i++) provider.accounts[`person${i}`] = { name: `Person ${i}`, email: `person${i}@example.test`, email_verified: true };
+  const to = await endpoint(up.address, { oidc: { issuer: provider.issuer, client_id: CLIENT.client_id, client_secret: CLIENT.client_secret, scopes: ['email', 'profile'], bearer_tokens: true, bearer_audiences: [API] } });
+  return { provider, to };
+}
+const people = Array.from({ length: MANY }, (_, i) => `person${i}`), now = () => Math.floor(Date.now() / 1000), at = (to) => `https://${to.host}:${edge.port}/`;
+// As far as where the provider sends the browser back to.
+async function away({ provider, to }, sub) {
+  const browser = new Browser(), asked = await browser.go(at(to), { stop: (location) => location.startsWith(provider.issuer) }), back = new URL(callback(provider.issuer));
+  for (const [name, values] of Object.entries(await provider.signIn(asked.headers.location, sub))) back.searchParams.set(name, values[0]);
+  return { browser, back: back.href };
+}
+async function signedIn(place, sub) {
+  const { browser, back } = await away(place, sub), last = await browser.go(back);
+  assert.equal(last.status, 200, last.body);
+  return browser.cookies.get(`${place.to.host}:${edge.port}`).get(SESSION);
+}
+const stays = async ({ to }, value) => (await through(to.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status === 200;
+const logoutToken = ({ provider }, sub, header, key) => provider.sign({ iss: provider.issuer, aud: CLIENT.client_id, iat: now(), exp: now() + 300, jti: crypto.randomUUID(), sub, events: { 'http://schemas.openid.net/event/backchannel-logout': {} } }, header, key);
+const logout = async ({ to }, token) => {
+  const answer = await ask(`${IDP}/backchannel/${to.route.id}`, { method: 'POST', body: new URLSearchParams({ logout_token: token }).toString(), headers: { 'Content-Type': 'application/x-www-form-urlencoded' } });
+  return answer.status === 200 ? 'heard' : `${answer.status} ${answer.body}`;
+};
+const program = async ({ provider, to }, header, key) => (await through(to.host, '/', { headers: { Authorization: `Bearer ${provider.sign({ iss: provider.issuer, aud: API, sub: crypto.randomUUID(), iat: now(), exp: now() + 300 }, { typ: 'at+jwt', ...header }, key)}` } })).status;
+// The provider changes its keys, and takes its time to show them: what comes of them all, and how often the key set was asked for.
+async function changed(provider, many) {
+  provider.rotate();
+  provider.calls.jwks = 0;
+  provider.delayMs = 300;
+  try { return { came: await many(), asked: provider.calls.jwks }; } finally { provider.delayMs = 0; }
+}
+// One that comes just when the answer does may ask once more.
+const isShared = (asked) => assert.ok(asked >= 1 && asked < 4, `the key set was asked for ${asked} times`);
+
+test('all whom a provider signs out at once with a new key are signed out', options, async (t) => {
+  const place = await setting(t), values = [];
+  for (const sub of people) values.push(await signedIn(place, sub));
+  const { came, asked } = await changed(place.provider, () => Promise.all(people.map((sub) => logout(place, logoutToken(place, sub)))));
+  assert.deepEqual(came, people.map(() => 'heard'));
+  assert.deepEqual(await Promise.all(values.map((value) => stays(place, value))), people.map(() => false));
+  isShared(asked);
+});
+
+test('all who come back from a provider at once with a new key are signed in', options, async (t) => {
+  const place = await setting(t), backs = [];
+  await signedIn(place, 'alice');
+  for (const sub of people) backs.push(await away(place, sub));
+  const { came, asked } = await changed(place.provider, () => Promise.all(backs.map(async ({ browser, back }) => { const answer = await browser.open(back); return `${answer.status} ${new URL(answer.headers.location ?? at(place.to)).pathname}`; })));
+  assert.deepEqual(came, people.map(() => '302 /auth/done'));
+  isShared(asked);
+});
+
+test('all programs that come at once with a new key are let in, and made-up keys let in nobody', options, async (t) => {
+  const place = await setting(t), { provider } = place;
+  assert.equal(await program(place), 200);
+  const { came, asked } = await changed(provider, () => Promise.all(people.map(() => program(place))));
+  assert.deepEqual(came, people.map(() => 200));
+  isShared(asked);
+  provider.calls.jwks = 0;
+  const stranger = signingKey(), made = [];
+  for (let i = 0; i < 10; i++) made.push(await program(place, {}, stranger));
+  // Nobody can tell whether such a key is new until the minute is over, which a slow machine may have spent.
+  assert.deepEqual(made.filter((status) => status !== 503), Array(provider.calls.jwks).fill(401), `${made}`);
+  assert.ok(provider.calls.jwks < 5, `it was asked ${provider.calls.jwks} times`);
+  assert.equal(await program(place), 200);
+});
+
+test('tokens of no key that anybody posts keep nobody from being signed out after a change of keys', options, async (t) => {
+  const place = await setting(t), { provider } = place, stranger = signingKey(), value = await signedIn(place, 'person0');
+  provider.calls.jwks = 0;
+  for (let i = 0; i < 5; i++) assert.match(await logout(place, logoutToken(place, 'person0', { kid: provider.kid() }, stranger)), /^400 .*"invalid_request".*its signature is wrong/);
+  assert.ok(provider.calls.jwks <= 1, 'such a token has the key set asked for once an hour');
+  assert.equal(await stays(place, value), true);
+  provider.rotate();
+  assert.equal(await logout(place, logoutToken(place, 'person0')), 'heard');
+  assert.equal(await stays(place, value), false);
+  const other = await signedIn(place, 'person1');
+  provider.calls.jwks = 0;
+  for (let i = 0; i < 10; i++) {
+    const before = provider.calls.jwks, answer = await logout(place, logoutToken(place, 'person1', {}, stranger));
+    assert.match(answer, provider.calls.jwks > before ? /^400 .*"invalid_request"/ : /^400 .*"temporarily_unavailable"/);
+  }
+  assert.equal(await stays(place, other), true, 'and a stranger signs nobody out');
+  assert.equal(await logout(place, logoutToken(place, 'person1')), 'heard');
+  assert.equal(await stays(place, other), false);
+});
