@@ -1,13 +1,13 @@
 #include "services/edge/http/edge_sign_out.h"
-#include "services/edge/http/edge_body.h"
-#include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_posted.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_visit.h"
+#include "services/edge/http/edge_sign_out_text.h"
 #include "services/edge/http/params.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/modules/module.h"
+#include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
 
 enum {
@@ -17,7 +17,8 @@ enum {
     LOGOUTS_CLIENT_MAX = 2,  /* of one client, whatever the accounts */
     WAITING_MAX = 256,       /* that wait until one of these has its answer */
     WAIT_MS = 10000,
-    REASON_MAX = 300
+    AGAIN_MS = 200,          /* until identity is tried again that nobody could ask */
+    LOG_EVERY_S = 60
 };
 
 #define BACKCHANNEL      "/backchannel/"
@@ -31,7 +32,9 @@ typedef struct {
     ngx_http_request_t  *request;
     route_t             *route;
     ngx_str_t            token;
+    ask_body_t           question;
     uint32_t             client;    /* of edge_share_asker */
+    ngx_msec_t           until;     /* it may wait */
     ngx_event_t          timer;     /* while it waits */
     unsigned             asking:1;
     unsigned             waits:1;
@@ -46,12 +49,16 @@ static ngx_event_t  next_turn;
 static void
 end_asking(logout_t *logout)
 {
-    if (logout->asking) {
-        ngx_queue_remove(&logout->link);
-        logout->asking = 0;
-        if (!ngx_queue_empty(&waiting)) {
-            ngx_post_event(&next_turn, &ngx_posted_events);
-        }
+    ngx_queue_remove(&logout->link);
+    logout->asking = 0;
+}
+
+
+static void
+begin_next(void)
+{
+    if (!ngx_queue_empty(&waiting)) {
+        ngx_post_event(&next_turn, &ngx_posted_events);
     }
 }
 
@@ -76,8 +83,9 @@ forget_logout(void *data)
 
     if (logout->asking) {
         edge_ask_leave(&logout->asker);
+        end_asking(logout);
+        begin_next();
     }
-    end_asking(logout);
     end_waiting(logout);
     route_release(logout->route);
     logout->route = NULL;
@@ -86,117 +94,43 @@ forget_logout(void *data)
 
 /* ---- answers ---- */
 
+/* A token that may have been good, and that its provider may not send again: people stay signed
+ * in. */
 static ngx_int_t
-send_text(ngx_http_request_t *r, ngx_uint_t status, ngx_str_t *json)
+refuse_unheard(const logout_t *logout)
 {
-    ngx_int_t       rc;
-    ngx_buf_t      *b;
-    ngx_chain_t     out;
-    const header_t  unkept = {
-        .name = "Cache-Control", .name_len = 13, .lower = "",
-        .value = "no-store", .value_len = 8
-    };
+    uint64_t       *unheard = &edge_vitals(ngx_worker)->logouts_unheard;
+    static time_t   said;
 
-    rc = edge_body_discard(r, edge_ctx(r));
-    if (rc != NGX_OK) {
-        return rc;
+    (*unheard)++;
+    if (said == 0 || ngx_time() - said >= LOG_EVERY_S) {
+        said = ngx_time();
+        ngx_log_error(NGX_LOG_WARN, logout->request->connection->log, 0,
+                      "postern: a logout token of route %s was heard by nobody: too many wait, "
+                      "or identity does not answer (number %uL; at most one line a minute)",
+                      logout->route->id, *unheard);
     }
-    if (edge_header_answer(r, &unkept) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    r->headers_out.status = status;
-    r->headers_out.content_length_n = json->len;
-    r->header_only = json->len == 0;
-    if (json->len) {
-        ngx_str_set(&r->headers_out.content_type, "application/json");
-        r->headers_out.content_type_len = r->headers_out.content_type.len;
-    }
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-    b = ngx_calloc_buf(r->pool);
-    if (b == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    b->pos = json->data;
-    b->last = json->data + json->len;
-    b->memory = 1;
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
-}
-
-
-/* 2.8: what failed, for whatever reason, is answered with 400. */
-static ngx_int_t
-refuse_logout(ngx_http_request_t *r, const char *error, const char *reason)
-{
-    size_t     len = ngx_min(ngx_strlen(reason), REASON_MAX);
-    u_char    *p;
-    ngx_str_t  json;
-
-    json.data = ngx_pnalloc(r->pool, 6 * REASON_MAX + 128);
-    if (json.data == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    p = ngx_sprintf(json.data, "{\"error\":\"%s\",\"error_description\":\"", error);
-    p = (u_char *) ngx_escape_json(p, (u_char *) reason, len);
-    p = ngx_cpymem(p, "\"}\n", 3);
-    json.len = p - json.data;
-    return send_text(r, NGX_HTTP_BAD_REQUEST, &json);
-}
-
-
-static ngx_int_t
-refuse_request(ngx_http_request_t *r, const char *reason)
-{
-    return refuse_logout(r, "invalid_request", reason);
-}
-
-
-static ngx_int_t
-refuse_for_now(ngx_http_request_t *r)
-{
-    return refuse_logout(r, "temporarily_unavailable", "nobody can tell now: send it again");
+    return edge_sign_out_refuse_for_now(logout->request);
 }
 
 
 static ngx_int_t
 send_answer(logout_t *logout, const ask_answer_t *answer)
 {
-    ngx_str_t  nothing = ngx_null_string;
-
     if (answer->code == 0) {
-        return send_text(logout->request, NGX_HTTP_OK, &nothing);
+        return edge_sign_out_accept(logout->request);
     }
     ngx_log_error(NGX_LOG_INFO, logout->request->connection->log, 0,
                   "postern: a logout token of route %s is refused with %d",
                   logout->route->id, answer->code);
     if (answer->code == ERR_SIGN_IN_PROVIDER || answer->code == ERR_INVALID_FIELD) {
-        return refuse_request(logout->request, answer->msg ? answer->msg : "");
+        return edge_sign_out_refuse(logout->request, answer->msg ? answer->msg : "");
     }
-    return refuse_for_now(logout->request);
+    return refuse_unheard(logout);
 }
 
 
-static void
-on_answer(asker_t *asker, const ask_answer_t *answer)
-{
-    logout_t            *logout = (logout_t *) ((char *) asker - offsetof(logout_t, asker));
-    ngx_connection_t    *c = logout->request->connection;
-    ngx_http_request_t  *r = logout->request;
-
-    end_asking(logout);
-    ngx_http_set_log_request(c->log, r);
-    ngx_http_finalize_request(r, send_answer(logout, answer));
-    ngx_http_run_posted_requests(c);   /* r may have been freed */
-}
-
-
-/* ---- questions ---- */
+/* ---- waiting ---- */
 
 /* How many of a list there are, and of them of the same account, client and network. */
 typedef struct {
@@ -249,6 +183,84 @@ may_wait(const logout_t *logout)
 }
 
 
+static void
+wait_for_turn(logout_t *logout)
+{
+    logout->waits = 1;
+    ngx_queue_insert_tail(&waiting, &logout->link);
+    ngx_add_timer(&logout->timer, logout->until - ngx_current_msec);
+}
+
+
+/* Identity is not there, or could not take it now: that passes. */
+static ngx_uint_t
+is_worth_waiting(const logout_t *logout, int code)
+{
+    return (code == ASK_NOBODY || code == ERR_BUSY || code == ERR_MAINTENANCE)
+           && (ngx_msec_int_t) (logout->until - ngx_current_msec) > 0 && may_wait(logout);
+}
+
+
+static void
+try_later(void)
+{
+    if (!next_turn.timer_set) {
+        ngx_add_timer(&next_turn, AGAIN_MS);
+    }
+}
+
+
+static void
+on_answer(asker_t *asker, const ask_answer_t *answer)
+{
+    logout_t            *logout = (logout_t *) ((char *) asker - offsetof(logout_t, asker));
+    ngx_connection_t    *c = logout->request->connection;
+    ngx_http_request_t  *r = logout->request;
+
+    end_asking(logout);
+    if (is_worth_waiting(logout, answer->code)) {
+        wait_for_turn(logout);
+        try_later();
+        return;
+    }
+    begin_next();
+    ngx_http_set_log_request(c->log, r);
+    ngx_http_finalize_request(r, send_answer(logout, answer));
+    ngx_http_run_posted_requests(c);   /* r may have been freed */
+}
+
+
+static void
+on_late(ngx_event_t *event)
+{
+    logout_t            *logout = event->data;
+    ngx_connection_t    *c = logout->request->connection;
+    ngx_http_request_t  *r = logout->request;
+
+    end_waiting(logout);
+    ngx_http_set_log_request(c->log, r);
+    ngx_http_finalize_request(r, refuse_unheard(logout));
+    ngx_http_run_posted_requests(c);   /* r may have been freed */
+}
+
+
+/* ---- questions ---- */
+
+static void
+begin(void)
+{
+    static ngx_connection_t  dummy;
+
+    ngx_queue_init(&logouts);
+    ngx_queue_init(&waiting);
+    dummy.fd = -1;
+    next_turn.handler = on_next_turn;
+    next_turn.data = &dummy;
+    next_turn.log = ngx_cycle->log;
+    next_turn.cancelable = 1;
+}
+
+
 static logout_t *
 logout_new(ngx_http_request_t *r, route_t *route)
 {
@@ -259,8 +271,7 @@ logout_new(ngx_http_request_t *r, route_t *route)
         return NULL;
     }
     if (logouts.next == NULL) {
-        ngx_queue_init(&logouts);
-        ngx_queue_init(&waiting);
+        begin();
     }
     logout = cln->data;
     ngx_memzero(logout, sizeof(*logout));
@@ -269,34 +280,44 @@ logout_new(ngx_http_request_t *r, route_t *route)
                                       route->account_id_len);
     route->refs++;
     logout->route = route;
+    logout->until = ngx_current_msec + WAIT_MS;
+    logout->timer.handler = on_late;
+    logout->timer.data = logout;
+    logout->timer.log = r->connection->log;
     cln->handler = forget_logout;
     return logout;
 }
 
 
-/* NGX_OK | NGX_DECLINED: nobody can be asked now | NGX_ERROR: no memory. */
+/* The question, which is made once, however often it is asked. NGX_OK | NGX_ERROR: no memory. */
 static ngx_int_t
-send_ask(logout_t *logout)
+make_question(logout_t *logout)
 {
-    pack_t               pk;
-    u_char              *start;
-    route_t             *route = logout->route;
-    ngx_str_t            account = { route->account_id_len, (u_char *) route->account_id };
-    ask_body_t           body;
-    shared_text_t       *sealed = route_sign_out(route, MODULE_OIDC);
-    ngx_http_request_t  *r = logout->request;
+    pack_t          pk;
+    u_char         *start;
+    shared_text_t  *sealed = route_sign_out(logout->route, MODULE_OIDC);
 
-    if (edge_sign_in_body(r->pool, &pk, &start, logout->token.len, 2) != NGX_OK) {
+    if (edge_sign_in_body(logout->request->pool, &pk, &start, logout->token.len, 2) != NGX_OK) {
         return NGX_ERROR;
     }
     edge_sign_in_put(&pk, "token", logout->token.data, logout->token.len);
     edge_sign_in_put_head(&pk, "sealed", sealed->len);
-    body = (ask_body_t) { start, pk.at - start, sealed };
+    logout->question = (ask_body_t) { start, pk.at - start, sealed };
+    return pk.full ? NGX_ERROR : NGX_OK;
+}
+
+
+/* NGX_OK | NGX_DECLINED: nobody can be asked now. */
+static ngx_int_t
+send_ask(logout_t *logout)
+{
+    route_t    *route = logout->route;
+    ngx_str_t   account = { route->account_id_len, (u_char *) route->account_id };
+
     logout->asker.answered = on_answer;
-    edge_ask_for(&logout->asker, edge_ctx(r)->request_id);
-    if (pk.full
-        || edge_ask_kind(&logout->asker, ASK_SLOW, "sign_in.logout", &account, logout->client,
-                         &body, LOGOUT_MS) != NGX_OK)
+    edge_ask_for(&logout->asker, edge_ctx(logout->request)->request_id);
+    if (edge_ask_kind(&logout->asker, ASK_SLOW, "sign_in.logout", &account, logout->client,
+                      &logout->question, LOGOUT_MS) != NGX_OK)
     {
         return NGX_DECLINED;
     }
@@ -306,80 +327,63 @@ send_ask(logout_t *logout)
 }
 
 
-/* What had to wait is answered now, or identity is asked. */
-static void
-end_wait(logout_t *logout, ngx_uint_t is_late)
+/* False: identity cannot be asked now, so that it keeps its place. */
+static ngx_uint_t
+take_turn(logout_t *logout)
 {
-    ngx_int_t            rc;
-    ngx_connection_t    *c = logout->request->connection;
-    ngx_http_request_t  *r = logout->request;
+    ngx_queue_t  *before = ngx_queue_prev(&logout->link);
 
-    end_waiting(logout);
-    rc = is_late ? NGX_DECLINED : send_ask(logout);
-    if (rc == NGX_OK) {
-        return;
+    ngx_queue_remove(&logout->link);
+    if (send_ask(logout) != NGX_OK) {
+        ngx_queue_insert_after(before, &logout->link);
+        try_later();
+        return 0;
     }
-    ngx_http_set_log_request(c->log, r);
-    ngx_http_finalize_request(r, rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR
-                                                 : refuse_for_now(r));
-    ngx_http_run_posted_requests(c);   /* r may have been freed */
+    logout->waits = 0;
+    ngx_del_timer(&logout->timer);
+    return 1;
 }
 
 
-static void
-on_late(ngx_event_t *event)
-{
-    end_wait(event->data, 1);
-}
-
-
-/* A place is free: it is of the first for whom there is room. Who ends may free others, so the walk
- * begins anew with each. */
+/* A place is free: it is of the first for whom there is room. */
 static void
 on_next_turn(ngx_event_t *event)
 {
     logout_t     *logout;
-    ngx_queue_t  *q;
+    ngx_queue_t  *q, *next;
 
-    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting);
-         q = ngx_queue_next(q))
-    {
+    (void) event;
+    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting); q = next) {
+        next = ngx_queue_next(q);
         logout = ngx_queue_data(q, logout_t, link);
-        if (has_room(logout)) {
-            end_wait(logout, 0);
-            ngx_post_event(event, &ngx_posted_events);
+        if (!has_room(logout)) {
+            continue;
+        }
+        if (!take_turn(logout)) {
             return;
         }
     }
 }
 
 
-/* The request waits: it is finalized by on_answer or end_wait, or when its client leaves. */
+/* The request waits: it is finalized by on_answer or on_late, or when its client leaves. */
 static ngx_int_t
 ask_identity(logout_t *logout)
 {
-    ngx_int_t            rc;
+    ngx_uint_t           has_turn = has_room(logout);
     ngx_http_request_t  *r = logout->request;
 
-    if (has_room(logout)) {
-        rc = send_ask(logout);
-        if (rc != NGX_OK) {
-            return rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR : refuse_for_now(r);
+    if (make_question(logout) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (!has_turn || send_ask(logout) != NGX_OK) {
+        if (!may_wait(logout)) {
+            return refuse_unheard(logout);
         }
-    } else if (may_wait(logout)) {
-        next_turn.handler = on_next_turn;
-        next_turn.log = ngx_cycle->log;
-        logout->waits = 1;
-        ngx_queue_insert_tail(&waiting, &logout->link);
-        logout->timer.handler = on_late;
-        logout->timer.data = logout;
-        logout->timer.log = r->connection->log;
-        ngx_add_timer(&logout->timer, WAIT_MS);
-    } else {
-        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                      "postern: a logout token of route %s is refused: too many wait",
-                      logout->route->id);
-        return refuse_for_now(r);
+        wait_for_turn(logout);
+        if (has_turn) {
+            try_later();
+        }
     }
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
@@ -415,11 +419,11 @@ take_form(ngx_http_request_t *r, ngx_str_t *text)
     token = params_parse(&params, (char *) text->data, text->len, memory) == 0
             ? params_one(&params, "logout_token") : NULL;
     if (token == NULL || token->value_len == 0) {
-        return refuse_request(r, "the form must have one logout_token");
+        return edge_sign_out_refuse(r, "the form must have one logout_token");
     }
     route = route_named(r);
     if (route == NULL) {
-        return refuse_request(r, "there is no such route with OpenID Connect");
+        return edge_sign_out_refuse(r, "there is no such route with OpenID Connect");
     }
     logout = logout_new(r, route);
     if (logout == NULL) {
@@ -435,11 +439,11 @@ refuse_form(ngx_http_request_t *r, ngx_uint_t code)
 {
     switch (code) {
     case ERR_EDGE_CROWDED:
-        return refuse_for_now(r);
+        return edge_sign_out_refuse_for_now(r);
     case ERR_EDGE_FORM_LATE:
-        return refuse_request(r, "the form did not come within 30 seconds");
+        return edge_sign_out_refuse(r, "the form did not come within 30 seconds");
     default:
-        return refuse_request(r, "the form must have 1 to 16384 bytes, and say how many");
+        return edge_sign_out_refuse(r, "the form must have 1 to 16384 bytes, and say how many");
     }
 }
 
