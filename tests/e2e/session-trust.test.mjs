@@ -3,7 +3,7 @@
 // The stories of the first kind have a stack of their own with a short trust: they run there as a process of its own, which INSIDE says,
 // because what stories share knows one stack.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import test from 'node:test';
@@ -38,13 +38,16 @@ async function guarded(t, more) {
   provider.who = { id: 31, login: 'ada', name: 'Ada', email: 'ada@example.test' };
   assert.equal((await browser.go(`https://${to.host}:${edge.port}/`)).status, 200);
   const value = browser.cookies.get(`${to.host}:${edge.port}`).get(SESSION);
-  return { up, get: () => through(to.host, '/', { headers: { ...PAGE, Cookie: `${SESSION}=${value}` } }),
+  return { up, value, get: () => through(to.host, '/', { headers: { ...PAGE, Cookie: `${SESSION}=${value}` } }),
     socket: () => new Promise((resolve, reject) => {
       const ws = new WebSocket(`wss://${to.host}:${edge.port}/ws`, { ca, servername: to.host, headers: { Cookie: `${SESSION}=${value}` }, lookup: (host, how, done) => done(null, [{ address: edge.host, family: 4 }]) });
       ws.on('open', () => resolve(ws)).on('error', reject);
     }) };
 }
 const retries = (answer) => answer.status === 503 && answer.body.includes(UNAVAILABLE) && answer.body.includes('http-equiv="refresh"');
+// Newer rules than this edge's have judged the session, at another edge; the provider was to be asked for it long ago.
+const judgeElsewhere = ({ value }) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `UPDATE identity.sign_in_session s SET rules_revision = rules_revision + 1000000, digest = repeat('0', 64), due_ms = 1
+  FROM identity.application_session a WHERE a.id = s.session_id AND a.token_hash = '${crypto.createHash('sha256').update(value).digest('hex')}' RETURNING 1`], { encoding: 'utf8' }).trim();
 // While one of the processes stands still.
 async function without(name, story) {
   const one = pid(name);
@@ -77,6 +80,15 @@ if (INSIDE) {
     (await socket()).terminate();
   });
 
+  test('a stream at an edge that is behind ends when identity could not say for as long as a session is trusted that its session is good', options, async (t) => {
+    const due = await guarded(t, { auth_check_interval: 3 }), other = await guarded(t), streams = [await due.socket(), await other.socket()];
+    assert.equal(judgeElsewhere(due), '1');
+    await until(() => streams[0].readyState === WebSocket.CLOSED, 'the end of the stream whose session is due', limit);
+    assert.ok(retries(await due.get()));
+    assert.equal(streams[1].readyState, WebSocket.OPEN, 'nothing has to be asked of the other one');
+    streams[1].terminate();
+  });
+
   test('an edge that hears nothing of the session log asks identity before it admits', options, async (t) => {
     const { get } = await guarded(t), file = `${fs.realpathSync(process.env.POSTERN_HOME)}/edge/nginx.conf`, conf = fs.readFileSync(file, 'utf8'), old = pid('edge');
     const cut = conf.replace(/postern_session_log [^;]+;/, `postern_session_log ipc://${env.POSTERN_RUN_DIR}/nobody.log;`);
@@ -91,6 +103,12 @@ if (INSIDE) {
     const now = await metrics();
     assert.equal(sum(now, 'module_admitted_asked_total') - sum(before, 'module_admitted_asked_total'), 6);
     assert.equal(sum(now, 'module_admitted_cached_total'), 0);
+    // Of each stream identity is asked each second without the rules, and with them once it wants them: who is behind is told nothing then.
+    const behind = await guarded(t), stream = await behind.socket();
+    assert.equal(judgeElsewhere(behind), '1');
+    await until(() => stream.readyState === WebSocket.CLOSED, 'the end of a stream that newer rules have judged', limit);
+    assert.ok(retries(await behind.get()));
+    assert.equal((await get()).status, 200);
     const list = await listed('/app/sessions');
     for (const { id } of list) await must('DELETE', `/app/sessions/${id}`);
     assert.notEqual((await get()).status, 200, 'what is revoked is over, though no log says so');

@@ -52,6 +52,7 @@ typedef struct edge_sign_in_state {
     unsigned             back:1;         /* its sign-in failed: with a session it goes on */
     unsigned             over:1;         /* identity says that the session has ended */
     unsigned             live:1;         /* in the lists of edge_sign_in_live.c */
+    unsigned             stale:1;        /* live: identity wants to see the rules */
     int                  outcome;        /* of what it waited for: ask_answer_t.code */
     asker_t              asker;
     ngx_queue_t          waiter;         /* in edge_sign_in_check.c or edge_sign_in_jwt.c */
@@ -283,6 +284,9 @@ void edge_sign_in_live_good(const session_t *session);
 /* Identity could not be asked for the session, as it is bound. Those of its requests that could not
  * for as long as a session is trusted may not go on. */
 void edge_sign_in_live_unasked(const u_char *hash, const u_char *bound);
+/* Identity can say nothing of the session, as it is bound, without the rules: what asks for it next
+ * has them sent. */
+void edge_sign_in_live_stale(const u_char *hash, const u_char *bound);
 /* The session was active now. is_found: sessions_find has just found it, so that its place is
  * known. */
 void edge_sign_in_touch(session_t *session, ngx_uint_t is_found);

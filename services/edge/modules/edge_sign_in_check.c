@@ -171,7 +171,12 @@ tell_live(const check_t *check, int outcome, const session_t *session)
     case 0:
         edge_sign_in_live_good(session);
         return;
-    case ERR_SESSION_STALE:
+    case ERR_SESSION_STALE:   /* of rules that were sent: they are too old for identity to say */
+        if (check->sealed) {
+            edge_sign_in_live_unasked(check->hash, check->bound);
+        } else {
+            edge_sign_in_live_stale(check->hash, check->bound);
+        }
         return;
     case ERR_SESSION_GONE:
     case ERR_SIGN_IN_DENIED:

@@ -190,6 +190,23 @@ edge_sign_in_live_unasked(const u_char *hash, const u_char *bound)
 }
 
 
+void
+edge_sign_in_live_stale(const u_char *hash, const u_char *bound)
+{
+    ngx_queue_t           *q, *bucket = bucket_of(hash);
+    edge_sign_in_state_t  *state;
+
+    for (q = ngx_queue_head(bucket); q != ngx_queue_sentinel(bucket);
+         q = ngx_queue_next(q))
+    {
+        state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
+        if (is_by(state, hash, bound)) {
+            state->stale = 1;
+        }
+    }
+}
+
+
 /* ---- telling identity when they were active ---- */
 
 /* Could identity not take it now? What it refuses for another reason it would refuse again. */
@@ -350,7 +367,7 @@ ask_again(edge_sign_in_state_t *state, sign_in_verdict_t verdict)
     if (state->doubted_ms == 0) {
         state->doubted_ms = edge_sign_in_clock();
     }
-    state->sealed = verdict == SIGN_IN_ASK_RULES || state->machine;
+    state->sealed = verdict == SIGN_IN_ASK_RULES || state->stale || state->machine;
     if (edge_sign_in_check_again(state) != NGX_OK) {
         edge_sign_in_live_unasked(state->hash, bound_now(state).bytes);
     }
@@ -379,6 +396,7 @@ look_at(edge_sign_in_state_t *state)
     switch (verdict) {
     case SIGN_IN_ADMIT:
         state->doubted_ms = 0;
+        state->stale = 0;
         return 0;
     case SIGN_IN_OVER:
         edge_sign_in_live_end(state->hash, bound_now(state).bytes, 1);
