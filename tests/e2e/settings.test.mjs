@@ -1,6 +1,7 @@
 // The settings of the edge (proto/edge_settings.def): a stack of its own, with short times and few connections, does what they say. What is
 // waited for is what the edge does when a time is over, and never how long that took.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import https from 'node:https';
 import net from 'node:net';
@@ -21,15 +22,15 @@ function speaking(state) {
     assert.ok(got.ok, `${path}: ${got.status} ${got.ok ? '' : await got.text()}`);
     return got.json();
   };
-  const route = async (address, fields = {}) => {
+  const route = async (address, fields = {}, modules = {}) => {
     const host = unique('settings');
     await call('/reserved_domains', { domain: host });
     const backend = await call('/backends/static', { address, ...fields }), front = await call('/edges/https', { hostports: [`${host}:443`] });
-    await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, ...modules });
     return host;
   };
-  const ask = (host, path = '/', { method = 'GET', body, agent = false } = {}) => new Promise((resolve, reject) => {
-    const request = https.request({ host: edge.host, port, servername: host, ca, path, method, headers: { Host: host }, agent }, (answer) => {
+  const ask = (host, path = '/', { method = 'GET', body, headers = {}, agent = false } = {}) => new Promise((resolve, reject) => {
+    const request = https.request({ host: edge.host, port, servername: host, ca, path, method, headers: { Host: host, ...headers }, agent }, (answer) => {
       answer.resume().on('end', () => resolve({ status: answer.statusCode, connection: answer.headers.connection })).on('error', reject);
     }).on('error', reject);
     request.end(body);
@@ -60,8 +61,21 @@ const ended = (socket) => until(() => socket.destroyed || socket.readableEnded, 
 
 const KEPT = { POSTERN_EDGE_WORKERS: '1', POSTERN_UPSTREAM_KEEPALIVE: '2', POSTERN_UPSTREAM_KEEPALIVE_REQUESTS: '3', POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1h',
   POSTERN_CLIENT_KEEPALIVE_REQUESTS: '2', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1h', POSTERN_EDGE_LOG_LEVEL: 'info' };
+// The least that one client and one account may have, of the least memory.
+const SMALL = { ...KEPT, POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_PORTION: '1', POSTERN_ACCOUNT_PORTION: '1' };
 const SHORT = { ...KEPT, POSTERN_EDGE_LOG_LEVEL: 'warn', POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1s', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1s', POSTERN_CONNECT_TIMEOUT: '1s', POSTERN_READ_TIMEOUT: '1s', POSTERN_SEND_TIMEOUT: '1s',
   POSTERN_CLIENT_HEADER_TIMEOUT: '1s', POSTERN_CLIENT_BODY_TIMEOUT: '1s', POSTERN_CLIENT_SEND_TIMEOUT: '1s', POSTERN_SESSION_TRUST: '1500ms', POSTERN_TICKET_PERIOD: '3600500ms', POSTERN_PROXY_PROTOCOL_FROM: BALANCER };
+
+// However small the portions, what has an allowed size fits where nobody has any: the largest webhook, a large head.
+async function fitsWhatIsAllowed({ route, ask }) {
+  const up = await counted(), secret = 'Keep it so', body = Buffer.alloc(1 << 20, 'x'), hooks = await route(up.address, {}, { webhook_verification: { provider: 'github', secret } });
+  const signature = `sha256=${crypto.createHmac('sha256', secret).update(body).digest('hex')}`;
+  assert.equal((await ask(hooks, '/hook', { method: 'POST', body, headers: { 'X-Hub-Signature-256': signature, 'Content-Length': body.length } })).status, 200);
+  const host = await route(up.address);
+  assert.equal((await ask(host, '/head', { headers: { 'x-large': 'x'.repeat(14000) } })).status, 200); // the story's upstream takes no more
+  assert.deepEqual(up.seen.map(({ url, body: got }) => [url, got.length]), [['/hook', body.length], ['/head', 0]]);
+  await up.close();
+}
 
 async function keepsConnections({ route, ask, reused }) {
   const a = await counted(), b = await counted(), c = await counted();
@@ -140,10 +154,11 @@ async function endsLateHeaders({ refused }) {
 }
 
 test('timeouts and kept connections are what the settings say', { skip, timeout: 280000 }, () => own(async ({ state, run }) => {
-  const up = run('up', { settings: KEPT });
+  const up = run('up', { settings: SMALL });
   assert.equal(up.status, 0, up.stdout + up.stderr);
   const stack = speaking(state);
   await stack.heard();
+  await fitsWhatIsAllowed(stack);
   await keepsConnections(stack);
   assert.equal(await fetch(`http://127.0.0.1:${port + 1}/`).catch(({ cause }) => cause.code), 'ECONNREFUSED', 'nothing listens for load balancers that nobody named');
 

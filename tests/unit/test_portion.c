@@ -299,6 +299,69 @@ Test(portion, of_portions_that_are_as_large_as_can_be_one_client_has_all_of_it)
     free(self);
 }
 
+Test(portion, a_client_alone_in_its_network_has_what_it_has_of_all_by_small_percents_too)
+{
+    static const size_t percents[] = {1, 3, 10, 25, 50, ORDINARY, LARGE};
+
+    for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+        portions_t *self = nobody(), *other = nobody();
+        size_t most = take_all(self, percents[i], 1);
+        size_t has = take_all(other, percents[i], client_in(1, 1));
+
+        cr_assert_leq(has, most);
+        cr_assert_leq(most - has, ALL / 1000, "%zu: %zu of %zu", percents[i], has, most);
+        free(self);
+        free(other);
+    }
+}
+
+Test(portion, an_amount_fits_by_the_percent_for_it_and_by_no_less)
+{
+    static const size_t amounts[] = {1, 100, 5000, 30000, 100000};
+
+    for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
+        size_t percent = portion_percent_for(ALL, amounts[i]);
+
+        cr_assert(portion_allows(0, amounts[i], ALL, ALL, percent), "%zu", amounts[i]);
+        cr_assert_not(portion_allows(0, amounts[i], ALL, ALL, percent - 1), "%zu", amounts[i]);
+    }
+    cr_assert_eq(portion_percent_for(ALL, ALL), PORTION_PERCENT_MAX);
+    cr_assert_eq(portion_percent_for(0, 1), PORTION_PERCENT_MAX);
+}
+
+/* Does a request of 1 MiB, in two parts, fit into so many MiB where nobody has any? */
+static bool fits(size_t mib, size_t client, size_t account)
+{
+    portions_t *self = nobody();
+    portion_t parts[2] = {{0}};
+    portion_percents_t percents = portion_percents(mib << 20, 1 << 20, client, account);
+    portion_account_t to = {7, 1, percents.account, percents.theirs, false};
+    bool ok = true;
+
+    for (int i = 0; i < 2; i++)
+        ok = ok
+             && portion_take(self, &parts[i], mib << 20, percents.client, client_in(5, 1), 1 << 19)
+             && portion_charge_account(self, &parts[i], mib << 20, &to);
+    free(self);
+    return ok;
+}
+
+Test(portion, no_percents_are_so_small_that_a_request_never_fits)
+{
+    static const size_t memory[] = {16, 17, 20, 64, 256, 1024};
+    static const size_t clients[] = {1, 3, 10, ORDINARY, PORTION_PERCENT_MAX};
+    portion_percents_t usual = portion_percents(MEMORY, 1 << 20, ORDINARY, LARGE);
+
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        for (size_t k = 0; k < sizeof(clients) / sizeof(clients[0]); k++)
+            for (size_t account = 1; account <= PORTION_PERCENT_MAX; account *= 10)
+                cr_assert(fits(memory[i], clients[k], account), "%zu MiB, %zu, %zu", memory[i],
+                          clients[k], account);
+    cr_assert_eq(usual.client, ORDINARY);
+    cr_assert_eq(usual.account, LARGE);
+    cr_assert_eq(usual.theirs, ORDINARY);
+}
+
 Test(portion, most_is_where_one_stops_who_takes_all)
 {
     static const size_t percents[] = {1, 50, ORDINARY, LARGE, 10000};

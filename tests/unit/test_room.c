@@ -143,6 +143,31 @@ Test(room, one_network_of_many_clients_leaves_some_to_others)
     free(room);
 }
 
+/* A body of the largest size, as it comes: of its smallest pieces. */
+static bool body_fits(room_t *room, room_part_t *part)
+{
+    while (part->bytes < ROOM_BODY)
+        if (!room_take(room, part, part->bytes ? 600 : 8 << 10))
+            return false;
+    return true;
+}
+
+Test(room, no_percent_is_so_small_that_a_body_never_fits)
+{
+    room_t *room = empty();
+    room_part_t one = {.account = 7, .client = 5, .alone = 2 << 16 | 5, .percent = 1};
+    room_part_t neighbour = {.account = 8, .client = 6, .alone = 2 << 16 | 6, .percent = 1};
+    room_part_t more = one;
+
+    cr_assert(body_fits(room, &one), "%zu bytes", one.bytes);
+    cr_assert(body_fits(room, &neighbour), "%zu bytes, of the same network", neighbour.bytes);
+    cr_assert_not(body_fits(room, &more), "a second one of the same client");
+    room_give(room, &one);
+    room_give(room, &more);
+    cr_assert(body_fits(room, &more), "but for the first one's end");
+    free(room);
+}
+
 Test(room, nothing_can_be_more_than_all)
 {
     room_t *room = empty();

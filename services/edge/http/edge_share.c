@@ -7,6 +7,7 @@
 
 enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
+    REQUEST_MOST = 1 << 20,     /* of one with the largest head and a form */
     HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
     HEADS_MAX = 64,             /* that were refused, and are still to come to their end */
@@ -171,13 +172,26 @@ note_crowded(ngx_http_request_t *r, const char *whose)
 }
 
 
+/* Of the memory for requests: no portion is so small that a request never fits. */
+static const portion_percents_t *
+memory_percents(void)
+{
+    edge_conf_t                *conf = edge_conf();
+    static portion_percents_t   of_memory;
+
+    if (of_memory.client == 0) {
+        of_memory = portion_percents(conf->request_memory, REQUEST_MOST, conf->client_portion,
+                                     conf->account_portion);
+    }
+    return &of_memory;
+}
+
+
 static ngx_uint_t
 charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client,
     size_t bytes)
 {
-    edge_conf_t  *conf = edge_conf();
-
-    if (portion_take(&memory, part, conf->request_memory, conf->client_portion,
+    if (portion_take(&memory, part, edge_conf()->request_memory, memory_percents()->client,
                      edge_share_alone(r, client), bytes))
     {
         note_taken();
@@ -211,11 +225,9 @@ edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
 static portion_account_t
 account_of(uint32_t account, uint32_t theirs)
 {
-    edge_conf_t  *conf = edge_conf();
-
     return (portion_account_t) {
-        .account = account, .theirs = theirs, .percent = conf->account_portion,
-        .client_percent = conf->client_portion
+        .account = account, .theirs = theirs, .percent = memory_percents()->account,
+        .client_percent = memory_percents()->theirs
     };
 }
 
@@ -223,7 +235,12 @@ account_of(uint32_t account, uint32_t theirs)
 portion_account_t
 edge_share_same(const portion_t *part)
 {
-    return account_of(part->account, part->theirs);
+    edge_conf_t  *conf = edge_conf();
+
+    return (portion_account_t) {
+        .account = part->account, .theirs = part->theirs, .percent = conf->account_portion,
+        .client_percent = conf->client_portion
+    };
 }
 
 
@@ -327,19 +344,16 @@ edge_share_give_head(portion_t *portion)
 ngx_uint_t
 edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
 {
-    edge_conf_t        *conf = edge_conf();
-    portion_account_t   to = edge_share_same(&ctx->portion);
+    size_t             all = edge_conf()->request_memory;
+    portion_account_t  to = account_of(ctx->portion.account, ctx->portion.theirs);
 
-    if (!portion_take(&memory, part, conf->request_memory, conf->client_portion,
-                      ctx->portion.client, bytes))
-    {
+    if (!portion_take(&memory, part, all, memory_percents()->client, ctx->portion.client, bytes)) {
         return 0;
     }
     if (to.account) {
         to.percent /= HELD_PART;
         to.of_left = 1;
-        to.of_left = 1;
-        (void) portion_charge_account(&memory, part, conf->request_memory, &to);
+        (void) portion_charge_account(&memory, part, all, &to);
     }
     note_taken();
     return 1;

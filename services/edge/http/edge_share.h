@@ -16,7 +16,8 @@ uint32_t edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client);
 /* Hash of a request's client at an account; 0: it is a proxy that speaks for many. */
 uint32_t edge_share_theirs(ngx_http_request_t *r, const struct sockaddr *client,
                            uint32_t account);
-/* The account of what a request has of the memory for requests, and its client there. */
+/* The account of what a request has of the memory for requests, and its client there, for something
+ * else of which they have portions. */
 portion_account_t edge_share_same(const portion_t *part);
 /* The same of a request's client that has something asked for at an account's host. It is the same
  * one at each account's; a proxy that speaks for many is another one at each. Never 0. */

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+enum { PRECISION = 4096 }; /* parts of all in which portion_allows counts */
+
 static size_t rest_of(size_t all, size_t part)
 {
     return all > part ? all - part : 0;
@@ -11,6 +13,11 @@ static size_t rest_of(size_t all, size_t part)
 static size_t size_min(size_t one, size_t other)
 {
     return one < other ? one : other;
+}
+
+static size_t size_max(size_t one, size_t other)
+{
+    return one > other ? one : other;
 }
 
 /* ---- how much ---- */
@@ -23,6 +30,26 @@ size_t portion_most(size_t all, size_t left, size_t percent)
     return all && percent ? (size_t)((2 * p * l + a - sqrt(a * a + 4 * p * l * a)) / (2 * p)) : 0;
 }
 
+size_t portion_percent_for(size_t all, size_t amount)
+{
+    size_t left = rest_of(all, amount), whole = all ? left * (left * PRECISION / all) : 0;
+
+    return whole ? (amount * 100 * PRECISION + whole - 1) / whole : PORTION_PERCENT_MAX;
+}
+
+/* An account is no smaller than four clients that have `one` each: so one of them, and its next
+ * one, have what they need within a portion that is an ordinary one. */
+portion_percents_t portion_percents(size_t all, size_t one, size_t client, size_t account)
+{
+    portion_percents_t out = {
+        .client = size_max(client, portion_percent_for(all, one)),
+        .account = size_max(account, portion_percent_for(all, PORTION_NETWORK * one))};
+
+    out.theirs =
+        size_max(out.client, portion_percent_for(portion_most(all, all, out.account), one));
+    return out;
+}
+
 /* ---- clients and networks ---- */
 
 static size_t network_percent(size_t percent)
@@ -33,7 +60,8 @@ static size_t network_percent(size_t percent)
 bool portion_network_allows(size_t network, size_t client, size_t more, size_t all, size_t left,
                             size_t percent)
 {
-    size_t wide = network_percent(percent), within = percent * PORTION_WITHIN, most;
+    size_t wide = network_percent(percent), most;
+    size_t within = size_max(percent * PORTION_WITHIN, PORTION_WITHIN_LEAST);
 
     if (!portion_allows(network, more, all, left, wide))
         return false;

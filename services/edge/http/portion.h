@@ -27,8 +27,9 @@
 enum {
     PORTION_ACCOUNTS = 1024,
     PORTION_CLIENTS = 8192,
-    PORTION_NETWORK = 4, /* times a client's percent: its network's, of all, */
-    PORTION_WITHIN = 5,  /* and a client's of what its network may have */
+    PORTION_NETWORK = 4,        /* times a client's percent: its network's, of all, */
+    PORTION_WITHIN = 5,         /* and a client's of what its network may have, but no less than */
+    PORTION_WITHIN_LEAST = 250, /* percent: of a small portion, too, one alone has all of it */
     /* parts of all: what a client has as one of a crowd; what is not for who has its portion */
     PORTION_FEW = 256,
     PORTION_LAST = 16,
@@ -62,6 +63,11 @@ typedef struct {
     bool of_left; /* no more than the portion of what is left, whoever has the rest */
 } portion_account_t;
 
+/* What portions are in percent: a client's of all, an account's, and a client's of that. */
+typedef struct {
+    size_t client, account, theirs;
+} portion_percents_t;
+
 /* Hash of the network above a client, which its hash (share_client) has in it; 0: of none. */
 static inline uint32_t portion_network(uint32_t client)
 {
@@ -90,6 +96,12 @@ bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent,
                   size_t amount);
 /* What one may have who takes all it can get, where `left` of `all` are left to it. */
 size_t portion_most(size_t all, size_t left, size_t percent);
+/* The least percent of a portion by which who has none may have so much of `all` at once, where
+ * nobody else has any. */
+size_t portion_percent_for(size_t all, size_t amount);
+/* The percents that somebody has set for clients and for accounts, or, where these are less, those
+ * by which a client that is alone may have `one` of `all`, which is at least ten times as much. */
+portion_percents_t portion_percents(size_t all, size_t one, size_t client, size_t account);
 /* Charge what the part has to an account, too. False: the account has its portion, or the client
  * its portion of that; the part stays as it was. */
 bool portion_charge_account(portions_t *self, portion_t *part, size_t all,

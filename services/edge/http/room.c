@@ -2,6 +2,16 @@
 #include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
+_Static_assert((ROOM_SHARE - ROOM_BODY) / 1024LL * (ROOM_SHARE - ROOM_BODY) / ROOM_SHARE
+                       * ROOM_PERCENT_LEAST / 100
+                   > ROOM_BODY / 1024,
+               "a body fits, though nobody has any");
+
+static size_t percent_of(const room_part_t *part)
+{
+    return part->percent > ROOM_PERCENT_LEAST ? part->percent : ROOM_PERCENT_LEAST;
+}
+
 static bool client_has(const room_t *self, const room_part_t *part, size_t bytes)
 {
     size_t has = self->client_shares[part->client % ROOM_CLIENTS];
@@ -10,7 +20,7 @@ static bool client_has(const room_t *self, const room_part_t *part, size_t bytes
            || (bytes <= ROOM_CLIENT_SHARE - has
                && portion_allows(has, bytes, ROOM_SHARE,
                                  ROOM_SHARE - self->shares[part->account % ROOM_ACCOUNTS],
-                                 part->percent));
+                                 percent_of(part)));
 }
 
 static bool has_portion(const room_t *self, const room_part_t *part, size_t bytes)
@@ -19,10 +29,10 @@ static bool has_portion(const room_t *self, const room_part_t *part, size_t byte
     uint32_t network = portion_network(part->alone);
 
     return !part->alone
-           || (portion_allows(has, bytes, ROOM_MAX, left, part->percent)
+           || (portion_allows(has, bytes, ROOM_MAX, left, percent_of(part))
                && (!network
                    || portion_network_allows(self->networks[network % ROOM_CLIENTS], has, bytes,
-                                             ROOM_MAX, left, part->percent)));
+                                             ROOM_MAX, left, percent_of(part))));
 }
 
 bool room_take(room_t *self, room_part_t *part, size_t bytes)

@@ -4,7 +4,8 @@
  * an account its portion (portion.h) of that,
  * never more than a fourth: who sends signatures that are none cannot keep out
  * those who sign. A client that sends to many accounts has at most its portion of all of it, and
- * so has the network above it. No nginx in here. */
+ * so has the network above it. Where somebody has made clients' portions so small that the largest
+ * body would never fit, they are as large as that. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +17,9 @@ enum {
     ROOM_SHARE = ROOM_MAX / 4,
     ROOM_ACCOUNTS = 1024,
     ROOM_CLIENT_SHARE = ROOM_SHARE / 4,
-    /* more than the largest body takes in its smallest pieces */ ROOM_CLIENTS = 8192
+    ROOM_BODY = (8 << 20) + (64 << 10), /* what the largest body takes in its smallest pieces, */
+    ROOM_PERCENT_LEAST = 17, /* and by which a client that is alone at its account may have that */
+    ROOM_CLIENTS = 8192
 };
 
 /* All zero: nothing is taken. Accounts whose hashes fall together have one share; so have
@@ -35,7 +38,7 @@ typedef struct {
     uint32_t account;
     uint32_t client;  /* hash of account and client; 0: nobody's share but the account's */
     uint32_t alone;   /* hash of the client; 0: somebody who speaks for many, and has no portion */
-    uint32_t percent; /* of a portion that a client may have */
+    uint32_t percent; /* of a portion that a client may have; less than the least: that */
 } room_part_t;
 
 /* Take room for bytes more, on behalf of part->account, the hash of the account's id, part->client
