@@ -15,7 +15,9 @@
 #include <netinet/tcp.h>
 
 enum {
-    UNSENT_MAX = 128 << 10,   /* bytes that a client's socket takes ahead of what it may send */
+    /* bytes that a client's socket takes ahead of what it may send; with 128 KiB a large body took
+     * a third more of CPU, for it is written in small steps */
+    UNSENT_MAX = 1 << 20,
     LOOKS_MAX = 16,   /* at a client's connections, for one that is idle */
     LOG_EVERY_S = 60
 };

@@ -64,13 +64,14 @@ edge_unsent_leave(const ngx_connection_t *c)
 
 /* Has the upstream had all of the request, and has all of its answer come? nginx knows no length of
  * an answer that ends with its connection. What a tunnel ends with is decided already: a reset, or
- * all that its client has sent. */
+ * all that its client has sent. So it is with a WebSocket that its client has ended in order. */
 static ngx_uint_t
 was_whole(const ngx_http_request_t *r, const edge_ctx_t *ctx, const ngx_connection_t *c)
 {
     const ngx_http_upstream_t  *u = r->upstream;
 
     return ctx->tunnel
+           || (u->upgrade && r->connection->read->eof && !r->connection->read->error)
            || (u->request_body_sent && u->headers_in.status_n
                && (u->length == 0 || r->header_only || (u->length == -1 && c->read->eof)));
 }
