@@ -12,7 +12,7 @@ import { ca, edge, elsewhere, endpoint, through, until } from '../support/poster
 const skip = elsewhere, WAIT = 120000, ANNOUNCED = 32 << 20, MANY = 1 << 20, ESTABLISHED = '01', FIN_WAIT_1 = '04', CLOSE_WAIT = '08', LISTEN = '0A';
 
 // An upstream that reads nothing: {host, upstreamSide, edgeSide, inKernel, end} of an endpoint that leads to it. The two sides are
-// [{state, unsent, unread}] of what the kernel has of its connections, inKernel the bytes of requests there.
+// [{state, unsent, unread}] of what the kernel has of its connections, inKernel the bytes of requests there; read takes what is there.
 async function deaf(onSocket = () => {}) {
   const held = [], server = net.createServer({ pauseOnConnect: true }, (socket) => { held.push(socket.on('error', () => {})); onSocket(socket); });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -20,7 +20,13 @@ async function deaf(onSocket = () => {}) {
   const rows = (column) => fs.readFileSync('/proc/net/tcp', 'latin1').split('\n').map((line) => line.trim().split(/\s+/)).filter((words) => words[column]?.endsWith(suffix) && words[3] !== LISTEN)
     .map(({ 3: state, 4: queues }) => ({ state, unsent: parseInt(queues.split(':')[0], 16), unread: parseInt(queues.split(':')[1], 16) }));
   const upstreamSide = () => rows(1), edgeSide = () => rows(2), inKernel = () => edgeSide().reduce((sum, { unsent }) => sum + unsent, 0) + upstreamSide().reduce((sum, { unread }) => sum + unread, 0);
-  return { host, upstreamSide, edgeSide, inKernel, end: () => { for (const socket of held) socket.destroy(); server.close(); } };
+  return { host, upstreamSide, edgeSide, inKernel, read: () => bytesOf(held[0]), end: () => { for (const socket of held) socket.destroy(); server.close(); } };
+}
+// How many bytes come until the end; an error where there is none.
+async function bytesOf(socket) {
+  let bytes = 0;
+  for await (const part of socket) bytes += part.length;
+  return bytes;
 }
 
 const open = (host) => http2.connect(`https://${host}`, { host: edge.host, port: edge.port, servername: host, ca }).on('error', () => {});
@@ -87,4 +93,20 @@ test('so does one whose answer was whole, and that says close', { skip, timeout:
     assert.equal(String(answer.body), 'ok');
     await until(() => to.upstreamSide().some(({ state }) => state === CLOSE_WAIT), 'the upstream has an end', WAIT);
   } finally { to.end(); }
+});
+
+test('a WebSocket whose client ends it in order loses nothing of what that has sent', { skip, timeout: 300000 }, async () => {
+  const SENT = 300000, to = await deaf((socket) => socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n'));
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca }).on('error', () => {});
+  try {
+    socket.write(`GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`);
+    await new Promise((resolve) => socket.once('data', resolve));
+    const head = to.inKernel();
+    socket.write(Buffer.alloc(SENT));
+    await until(() => to.inKernel() === head + SENT, 'all of it is in the kernel', WAIT);
+    assert.ok(to.edgeSide()[0].unsent > SENT / 4, 'more than the upstream has room for');
+    socket.end();
+    await until(() => to.edgeSide().every(({ state }) => state !== ESTABLISHED), 'the edge has closed it', WAIT);
+    assert.equal(await to.read(), head + SENT);
+  } finally { socket.destroy(); to.end(); }
 });

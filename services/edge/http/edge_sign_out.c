@@ -246,49 +246,6 @@ on_late(ngx_event_t *event)
 
 /* ---- questions ---- */
 
-static void
-begin(void)
-{
-    static ngx_connection_t  dummy;
-
-    ngx_queue_init(&logouts);
-    ngx_queue_init(&waiting);
-    dummy.fd = -1;
-    next_turn.handler = on_next_turn;
-    next_turn.data = &dummy;
-    next_turn.log = ngx_cycle->log;
-    next_turn.cancelable = 1;
-}
-
-
-static logout_t *
-logout_new(ngx_http_request_t *r, route_t *route)
-{
-    logout_t            *logout;
-    ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(r->pool, sizeof(logout_t));
-
-    if (cln == NULL) {
-        return NULL;
-    }
-    if (logouts.next == NULL) {
-        begin();
-    }
-    logout = cln->data;
-    ngx_memzero(logout, sizeof(*logout));
-    logout->request = r;
-    logout->client = edge_share_asker(r, edge_ctx(r)->client, route->account_id,
-                                      route->account_id_len);
-    route->refs++;
-    logout->route = route;
-    logout->until = ngx_current_msec + WAIT_MS;
-    logout->timer.handler = on_late;
-    logout->timer.data = logout;
-    logout->timer.log = r->connection->log;
-    cln->handler = forget_logout;
-    return logout;
-}
-
-
 /* The question, which is made once, however often it is asked. NGX_OK | NGX_ERROR: no memory. */
 static ngx_int_t
 make_question(logout_t *logout)
@@ -363,6 +320,49 @@ on_next_turn(ngx_event_t *event)
             return;
         }
     }
+}
+
+
+static void
+begin(void)
+{
+    static ngx_connection_t  dummy;
+
+    ngx_queue_init(&logouts);
+    ngx_queue_init(&waiting);
+    dummy.fd = -1;
+    next_turn.handler = on_next_turn;
+    next_turn.data = &dummy;
+    next_turn.log = ngx_cycle->log;
+    next_turn.cancelable = 1;
+}
+
+
+static logout_t *
+logout_new(ngx_http_request_t *r, route_t *route)
+{
+    logout_t            *logout;
+    ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(r->pool, sizeof(logout_t));
+
+    if (cln == NULL) {
+        return NULL;
+    }
+    if (logouts.next == NULL) {
+        begin();
+    }
+    logout = cln->data;
+    ngx_memzero(logout, sizeof(*logout));
+    logout->request = r;
+    logout->client = edge_share_asker(r, edge_ctx(r)->client, route->account_id,
+                                      route->account_id_len);
+    route->refs++;
+    logout->route = route;
+    logout->until = ngx_current_msec + WAIT_MS;
+    logout->timer.handler = on_late;
+    logout->timer.data = logout;
+    logout->timer.log = r->connection->log;
+    cln->handler = forget_logout;
+    return logout;
 }
 
 
