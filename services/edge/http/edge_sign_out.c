@@ -324,7 +324,7 @@ on_next_turn(ngx_event_t *event)
 
 
 static void
-begin(void)
+begin_lists(void)
 {
     static ngx_connection_t  dummy;
 
@@ -348,7 +348,7 @@ logout_new(ngx_http_request_t *r, route_t *route)
         return NULL;
     }
     if (logouts.next == NULL) {
-        begin();
+        begin_lists();
     }
     logout = cln->data;
     ngx_memzero(logout, sizeof(*logout));
