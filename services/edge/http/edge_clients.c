@@ -280,6 +280,9 @@ limit_unsent(const ngx_listening_t *ls, ngx_log_t *log)
 {
     int  bytes = UNSENT_MAX;
 
+    if (ls->fd == (ngx_socket_t) -1) {
+        return;   /* nginx -t beside an edge that listens */
+    }
     if (setsockopt(ls->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes)) == -1) {
         ngx_log_error(NGX_LOG_WARN, log, ngx_socket_errno,
                       "postern: setsockopt(TCP_NOTSENT_LOWAT) failed");

@@ -284,7 +284,8 @@ send_ask(logout_t *logout)
 }
 
 
-/* False: identity cannot be asked now, so that it keeps its place. */
+/* False: identity cannot be asked now, or not by this account or client, so that it keeps its
+ * place. */
 static ngx_uint_t
 take_turn(logout_t *logout)
 {
@@ -316,7 +317,7 @@ on_next_turn(ngx_event_t *event)
         if (!has_room(logout)) {
             continue;
         }
-        if (!take_turn(logout)) {
+        if (!take_turn(logout) && !edge_ask_is_there()) {
             return;
         }
     }

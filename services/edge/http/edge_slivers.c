@@ -74,7 +74,8 @@ end_connection(ngx_connection_t *c)
                       "(number %uL; at most one line a minute)", &c->addr_text, *ended);
     }
     c->error = 1;
-    ngx_post_event(c->write, &ngx_posted_events);   /* nginx closes it there */
+    c->close = 1;
+    ngx_post_event(c->read, &ngx_posted_events);   /* nginx closes it there */
 }
 
 
