@@ -272,6 +272,13 @@ static bool is_over(const question_t *question, int64_t now)
     return now >= question->until_ms || (question->copy < 0 && now >= question->since_ms + HOPE_MS);
 }
 
+/* A connection takes along what its copy was asked. */
+static void lose_questions(neighbour_t *self, int copy)
+{
+    for (question_t *one = self->first; one; one = one->next)
+        one->asked &= ~(1u << copy);
+}
+
 /* A copy that was away is as good as any when it is back. */
 static void look_at_copies(neighbour_t *self)
 {
@@ -281,6 +288,8 @@ static void look_at_copies(neighbour_t *self)
 
         if (copy->is_gone && !is_gone)
             copy->is_silent = false;
+        if (is_gone)
+            lose_questions(self, i);
         copy->is_gone = is_gone;
     }
 }
