@@ -5,6 +5,7 @@
 #include "services/identity/sign_in.h"
 #include "services/identity/sign_in_code.h"
 #include "services/identity/sign_in_run.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -65,6 +66,8 @@ static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request
     r = session_check_person(crud, sealed->account, &proven->person, proven->proven_at);
     if (!r)
         r = session_check_provider(crud, sealed, &proven->person);
+    if (!r)
+        r = user_room_begin(crud, sealed->account);
     if (!r)
         r = end_old(crud, sealed, request, problem);
     return r ? r : session_make(crud, sealed, &proven->person, request, token, problem);

@@ -10,7 +10,7 @@
 
 enum {
     SAMPLE = 200,       /* sessions of an account, whose users are asked how many they have */
-    LOOKED_AT = 20000,  /* sessions of users who have equally many, among which is the idlest */
+    LOOKED_AT = 2000,   /* sessions of users who have equally many, among which is the idlest */
     IN_USE_S = 1800,    /* so long after its last activity a session is in use */
     OLDEST = 1000,      /* of an account, among whom one without a session is looked for */
     TRIES = 8,          /* where the one that was found goes, or signs in, at the same moment */
@@ -62,22 +62,30 @@ static int lock_room(crud_t *crud, const char *account)
                    account);
 }
 
-/* In a transaction that has locked the user's row: delete the user, unless more sessions than so
- * many have come before that. 0 | ERR_NOT_FOUND | fault. */
-static int delete_user(crud_t *crud, const char *account, const char *id, int sessions,
-                       problem_t *problem)
+/* The user's row is locked. 0: it has no session but the one that was found (NULL: none), which
+ * was not used since | ERR_NOT_FOUND: somebody has signed in, or come back | fault. */
+static int look_again(crud_t *crud, const char *user, const PGresult *sole)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    session_act_t act;
-    char most[16];
-    int r;
+    int r =
+        pg_exec(crud->pg, &res,
+                "SELECT 1 FROM application_session WHERE application_user_id = $1 "
+                "AND NOT (id = $2 AND last_active::text = $3) LIMIT 1",
+                3, user, sole ? PQgetvalue(sole, 0, 0) : "", sole ? PQgetvalue(sole, 0, 2) : "");
 
-    snprintf(most, sizeof(most), "%d", sessions + 1);
-    r = pg_exec(crud->pg, &res,
-                "SELECT 1 FROM application_session WHERE application_user_id = $1 LIMIT $2::int", 2,
-                id, most);
-    if (r || PQntuples(res) > sessions)
-        return r ? r : ERR_NOT_FOUND;
+    return r || !PQntuples(res) ? r : ERR_NOT_FOUND;
+}
+
+/* In a transaction that has locked the user's row: delete the user, who has no session but sole,
+ * of find_sole. 0 | ERR_NOT_FOUND: he has another | fault. */
+static int delete_user(crud_t *crud, const char *account, const char *id, const PGresult *sole,
+                       problem_t *problem)
+{
+    session_act_t act;
+    int r = look_again(crud, id, sole);
+
+    if (r)
+        return r;
     session_act_as(&act, crud, account, id, NULL, SESSION_IDLE);
     r = crud_remove(crud, kind_find("application_user"), id, problem);
     session_act_done(&act);
@@ -101,11 +109,13 @@ static int delete_user(crud_t *crud, const char *account, const char *id, int se
 
 /* Who vouches for a user u, and for the newcomer of $5 to $7, in SQL; of SAML by which format of
  * names, which is the first word of name_form: names that are good for one sign-in have one of
- * their own. */
+ * their own. A user of versions before forms were noted is of the newcomer's whatever his form. */
 #define OF_USER                                                                                    \
     "concat_ws(' ', u.identity_provider->>'name', u.provider_url, "                                \
     "split_part(coalesce(u.name_form, ''), ' ', 1))"
-#define OF_NEWCOMER "concat_ws(' ', $5::text, $6::text, split_part($7::text, ' ', 1))"
+#define OF_NEWCOMER                                                                                \
+    "(concat_ws(' ', $5::text, $6::text, split_part($7::text, ' ', 1)), "                          \
+    "concat_ws(' ', $5::text, $6::text, ''))"
 
 static void random_token(char out[65])
 {
@@ -137,7 +147,7 @@ static int find_sole(crud_t *crud, const char *account, const person_t *newcomer
         "whole "
         "     FROM vouched), "
         "judged AS MATERIALIZED (SELECT *, n = (SELECT max(n) FROM counted) AS is_most, "
-        "     voucher = " OF_NEWCOMER " AS is_own, last_active < now() - $4::int * interval '1 s' "
+        "     voucher IN " OF_NEWCOMER " AS is_own, last_active < now() - $4::int * interval '1 s' "
         "     AS is_idle FROM counted) "
         "SELECT j.id, j.application_user_id, j.last_active FROM judged j "
         "JOIN application_user u ON u.id = j.application_user_id AND u.provider_url IS NOT NULL "
@@ -145,7 +155,8 @@ static int find_sole(crud_t *crud, const char *account, const person_t *newcomer
         "     OR (j.is_most AND NOT j.is_own AND 2 * j.n > j.whole)) "
         "AND NOT EXISTS (SELECT 1 FROM application_session o "
         "     WHERE o.application_user_id = j.application_user_id AND o.id <> j.id) "
-        "ORDER BY j.is_most DESC, j.last_active, j.id LIMIT 1 FOR UPDATE OF u SKIP LOCKED",
+        "ORDER BY CASE WHEN j.is_idle AND j.is_most THEN 0 WHEN j.is_idle THEN 1 ELSE 2 END, "
+        "     j.last_active, j.id LIMIT 1 FOR UPDATE OF u SKIP LOCKED",
         7, account, from, most, in_use, newcomer->provider_name, newcomer->provider_url,
         newcomer->name_form ? newcomer->name_form : "");
 }
@@ -187,7 +198,7 @@ static int delete_idlest(crud_t *crud, const char *account, const person_t *newc
 
     if (r || !PQntuples(res))
         return r ? r : ERR_LIMIT_EXCEEDED;
-    r = delete_user(crud, account, PQgetvalue(res, 0, 1), 1, problem);
+    r = delete_user(crud, account, PQgetvalue(res, 0, 1), res, problem);
     if (r)
         return r;
     atomic_fetch_add(&sessions_ended, 1);
@@ -210,12 +221,28 @@ static int delete_somebody(crud_t *crud, const char *account, const person_t *ne
     if (!r && !PQntuples(res))
         return delete_idlest(crud, account, newcomer, problem);
     if (!r)
-        r = delete_user(crud, account, PQgetvalue(res, 0, 0), 0, problem);
+        r = delete_user(crud, account, PQgetvalue(res, 0, 0), NULL, problem);
     if (!r && may_complain())
         log_warn("account=%s has as many users as it may have (object-limit): who has no session "
                  "and signed in longest ago, at %s, was deleted for somebody new",
                  account, PQgetvalue(res, 0, 1));
     return r;
+}
+
+int user_room_begin(crud_t *crud, const char *account)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char limit[24];
+    int r = 0;
+
+    snprintf(limit, sizeof(limit), "%" PRId64, (int64_t)crud->object_limit);
+    if (crud->object_limit)
+        r = pg_exec(crud->pg, &res,
+                    "SELECT 1 FROM object_count WHERE account_id = $1 "
+                    "AND kind IN ('application_user', 'application_session') "
+                    "GROUP BY kind HAVING sum(n) >= $2::bigint LIMIT 1",
+                    2, account, limit);
+    return r || !res || !PQntuples(res) ? r : lock_room(crud, account);
 }
 
 int user_room_make(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem)
@@ -289,7 +316,9 @@ static int end_sole(crud_t *crud, const char *account, const person_t *newcomer,
 
     if (r || !PQntuples(res))
         return r ? r : ERR_LIMIT_EXCEEDED;
-    r = end_session(crud, account, res, problem);
+    r = look_again(crud, PQgetvalue(res, 0, 1), res);
+    if (!r)
+        r = end_session(crud, account, res, problem);
     if (!r && may_complain())
         log_warn("account=%s has as many sessions as it may have (object-limit), and nobody who "
                  "was looked at has more than one: that of user %s, who used it last at %s, was "
@@ -377,7 +406,7 @@ static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *
     if (!r)
         r = find_idle(crud, account, &res);
     for (int i = 0; !r && i < PQntuples(res); i++) {
-        r = delete_user(crud, account, PQgetvalue(res, i, 0), 0, &reply->problem);
+        r = delete_user(crud, account, PQgetvalue(res, i, 0), NULL, &reply->problem);
         *ret_count += !r;
         if (r == ERR_NOT_FOUND)
             r = 0;

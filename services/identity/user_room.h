@@ -12,12 +12,16 @@
 /* The setting that says who is idle; once, before requests. */
 void user_room_setup(const config_t *config);
 
+/* In a transaction that may need room in the account, before it changes anything: where the account
+ * is at a limit, nobody else makes room there until the transaction is over. Who waited for that
+ * with rows or counts of his own would keep out whoever makes room. 0 | fault. */
+int user_room_begin(crud_t *crud, const char *account);
+
 /* In a transaction, where the account has as many users as it may have: the one without a session
  * who signed in longest ago is deleted, whenever that was; where those who were looked at have
  * sessions, one who has a single one, with it: the one that was idle for longest of the provider
  * that vouches for most of a choice at random. It is not in use, unless that provider vouches for
- * more than half of them, and another one for the newcomer. Nobody else makes room in the account
- * until the transaction is over. 0 | ERR_LIMIT_EXCEEDED: there is nobody | fault. */
+ * more than half of them, and another one for the newcomer. 0 | ERR_LIMIT_EXCEEDED: there is nobody | fault. */
 int user_room_make(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem);
 
 /* In a transaction, where the account has as many sessions as it may have: of the users who have

@@ -215,6 +215,17 @@ for (const [what, set] of [['a provider', "identity_provider = '{\"name\": \"sam
     await events.stop();
   });
 
+test('what the newcomer\'s own provider has idle goes before what is in use of the one that has most', options, async () => {
+  await anew(5);
+  const all = await signInAll('one', 'two', 'f1', 'f2', 'f3');
+  sql(`UPDATE application_user SET identity_provider = '{"name": "saml", "url": "https://flood.test"}', provider_url = 'https://flood.test' WHERE account_id = '${mine.id}' AND provider_user_id LIKE 'f_'`);
+  idle(40, all[0]);
+  idle(50, all[1]);
+  idle(20, ...all.slice(2));
+  await signInAll('three');
+  assert.deepEqual([await users(), await alive(all)], [['f1', 'f2', 'f3', 'one', 'three'], [true, false, true, true, true]]);
+});
+
 test('a sign-in ends as many sessions as it takes, so that one too many, which came at once, keeps nobody out', options, async () => {
   await anew(8);
   const all = await signInAll('a', 'a', 'a', 'b', 'b', 'b', 'c', 'd');
