@@ -21,7 +21,8 @@ int user_room_begin(crud_t *crud, const char *account);
  * who signed in longest ago is deleted, whenever that was; where those who were looked at have
  * sessions, one who has a single one, with it: the one that was idle for longest of the provider
  * that vouches for most of a choice at random. It is not in use, unless that provider vouches for
- * more than half of them, and another one for the newcomer. 0 | ERR_LIMIT_EXCEEDED: there is nobody | fault. */
+ * more than half of them, and another one for the newcomer. 0 | ERR_LIMIT_EXCEEDED: there is nobody
+ * | fault. */
 int user_room_make(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem);
 
 /* In a transaction, where the account has as many sessions as it may have: of the users who have
