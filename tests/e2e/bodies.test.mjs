@@ -286,8 +286,17 @@ for (const [what, [answer]] of Object.entries(cuts)) {
 // An upstream that says 413 to the first bytes that it sees. Not all of the page fits into what a socket of the edge takes.
 const page = noise.subarray(0, 60000);
 const refusal = (connection) => Buffer.concat([Buffer.from(`HTTP/1.1 413 Too Large\r\nContent-Length: ${page.length}\r\n${connection}\r\n`), page]);
+// What the other side's kernel has not acknowledged: a reset throws it away.
+function unsent({ localPort, remotePort }) {
+  const [here, there] = [localPort, remotePort].map((port) => `:${port.toString(16).toUpperCase().padStart(4, '0')}`);
+  const rows = ['tcp', 'tcp6'].flatMap((name) => fs.readFileSync(`/proc/net/${name}`, 'latin1').split('\n')).map((line) => line.trim().split(/\s+/));
+  return parseInt(rows.find((words) => words[1]?.endsWith(here) && words[2]?.endsWith(there))?.[4] ?? '0', 16); // tx_queue:rx_queue
+}
 const refusals = {
-  'resets the connection': (socket) => socket.once('data', () => { socket.pause(); socket.write(refusal('Connection: close\r\n'), () => socket.destroy()); }),
+  'resets the connection': (socket) => socket.once('data', () => {
+    socket.pause();
+    socket.write(refusal('Connection: close\r\n'), () => void until(() => unsent(socket) === 0, 'the edge has all of it', 60000).then(() => socket.destroy()));
+  }),
   'closes its side': (socket) => socket.once('data', () => { socket.pause(); socket.end(refusal('Connection: close\r\n')); }),
   'reads on': (socket) => { socket.once('data', () => socket.end(refusal('Connection: close\r\n'))); socket.resume(); },
   'keeps the connection and reads nothing': (socket) => socket.once('data', () => { socket.pause(); socket.write(refusal('')); }),
