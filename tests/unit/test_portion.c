@@ -127,6 +127,7 @@ Test(portion, clients_of_one_account_leave_some_of_it_to_the_next_one)
     while (count)
         portion_give(self, &parts[--count]);
     cr_assert_eq(self->taken + self->accounts[7] + self->accounts[8] + self->crowd, 0);
+    cr_assert_eq(self->crowds[7] + self->crowds[8], 0);
     for (int i = 1; i <= 5; i++)
         cr_assert_eq(self->theirs[i] + self->clients[i], 0);
     free(parts);
@@ -158,7 +159,7 @@ static bool visit(portions_t *self, uint32_t account, uint32_t client)
 }
 
 /* A fourth of all memory is one account's, a request of each of its visitors. Few clients, each of
- * a network of its own, have all that they can get at other accounts, so that less than a fourth is
+ * a network of its own, take what they can get at other accounts, until less than a fourth is
  * left. */
 static portions_t *busy_account(void)
 {
@@ -166,8 +167,9 @@ static portions_t *busy_account(void)
 
     for (uint32_t client = 1; client <= MEMORY / 4 / REQUEST + 1; client++)
         cr_assert(visit(self, 7, client), "%u", client);
-    for (uint32_t greedy = 1; greedy <= 4; greedy++)
-        while (visit_with(self, MEMORY, STALLED, 10 + greedy, greedy << 16 | (7000 + greedy)))
+    for (uint32_t greedy = 1; greedy <= 5; greedy++)
+        while (MEMORY - self->taken >= MEMORY / 4
+               && visit_with(self, MEMORY, STALLED, 10 + greedy, greedy << 16 | (7000 + greedy)))
             ;
     cr_assert_lt(MEMORY - self->taken, MEMORY / 4, "%zu are taken", self->taken);
     cr_assert_gt(MEMORY - self->taken, MEMORY / 5, "%zu are taken", self->taken);
@@ -220,6 +222,20 @@ Test(portion, crowds_at_two_accounts_leave_to_a_third_what_they_always_did)
     cr_assert_leq(crowd_at(self, 8, 3000), 180);
     cr_assert_geq(crowd_at(self, 9, 4000), 60);
     cr_assert_gt(ALL - self->taken, ALL / 14);
+    free(self);
+}
+
+Test(portion, what_few_take_at_an_account_takes_nothing_from_a_crowd_at_another)
+{
+    portions_t *self = nobody();
+
+    for (uint32_t client = 1; part_of(self->accounts[8]) < 250; client++)
+        cr_assert(visit_with(self, ALL, ALL / 3000, 8, client));
+    for (uint32_t greedy = 1; greedy <= 12; greedy++)
+        while (visit_with(self, ALL, ALL / 300, 7, greedy << 16 | (7000 + greedy)))
+            ;
+    cr_assert_leq(part_of(self->accounts[7]), 450, "%zu", part_of(self->accounts[7]));
+    cr_assert_geq(part_of(self->accounts[7]), 350, "%zu", part_of(self->accounts[7]));
     free(self);
 }
 

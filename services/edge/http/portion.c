@@ -135,11 +135,12 @@ static bool client_may_there(const portions_t *self, const portion_account_t *to
                              rest_of(most, has), to->client_percent);
 }
 
-/* What an account that has `has` by now may have at most, of what crowds leave to it. */
-static size_t most_beside_crowds(const portions_t *self, size_t has, size_t amount, size_t all,
-                                 size_t left, size_t percent)
+/* What an account that has `has` by now may have at most, of what crowds at others leave to it. The
+ * amount is its client's already, and of the crowd. */
+static size_t most_beside_crowds(const portions_t *self, size_t own, size_t has, size_t amount,
+                                 size_t all, size_t left, size_t percent)
 {
-    size_t others = rest_of(self->crowd, has + amount);
+    size_t others = rest_of(self->crowd, own + amount);
 
     return size_min(portion_most(all, rest_of(all, others), percent),
                     has + rest_of(left, all / PORTION_LAST));
@@ -150,14 +151,32 @@ static bool account_may_have(const portions_t *self, const portion_account_t *to
                              size_t all, size_t left)
 {
     size_t has = self->accounts[to->account % PORTION_ACCOUNTS], most;
+    size_t own = self->crowds[to->account % PORTION_ACCOUNTS];
 
     if (portion_allows(has, amount, all, left, to->percent)
         && client_may_there(self, to, has, amount, portion_most(all, left + has, to->percent)))
         return true;
     if (to->of_left)
         return false;
-    most = most_beside_crowds(self, has, amount, all, left, to->percent);
+    most = most_beside_crowds(self, own, has, amount, all, left, to->percent);
     return amount <= rest_of(most, has) && client_may_there(self, to, has, amount, most);
+}
+
+/* The account has so much more and less from now on, and so has its client there. Of who speaks for
+ * many all is of the crowd. */
+static void account_set(portions_t *self, const portion_t *part, size_t more, size_t less)
+{
+    size_t *crowd = &self->crowds[part->account % PORTION_ACCOUNTS];
+    size_t *theirs = &self->theirs[part->theirs % PORTION_CLIENTS];
+
+    self->accounts[part->account % PORTION_ACCOUNTS] += more - less;
+    if (!part->theirs) {
+        *crowd += more - less;
+        return;
+    }
+    *crowd -= size_min(*theirs, self->few);
+    *theirs += more - less;
+    *crowd += size_min(*theirs, self->few);
 }
 
 bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
@@ -169,11 +188,10 @@ bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
         return true;
     if (!account_may_have(self, to, part->amount, all, left + part->amount))
         return false;
-    if (to->theirs)
-        self->theirs[to->theirs % PORTION_CLIENTS] += part->amount;
-    self->accounts[to->account % PORTION_ACCOUNTS] += part->amount;
     part->account = to->account;
     part->theirs = to->theirs;
+    if (part->account)
+        account_set(self, part, part->amount, 0);
     return true;
 }
 
@@ -183,15 +201,15 @@ void portion_keep(portions_t *self, portion_t *part, size_t amount)
 {
     size_t client = self->clients[part->client % PORTION_CLIENTS];
     size_t *network = &self->networks[portion_network(part->client) % PORTION_CLIENTS];
-    size_t *account = &self->accounts[part->account % PORTION_ACCOUNTS];
-    size_t *theirs = &self->theirs[part->theirs % PORTION_CLIENTS];
+    size_t account = self->accounts[part->account % PORTION_ACCOUNTS];
+    size_t theirs = self->theirs[part->theirs % PORTION_CLIENTS];
     size_t less = rest_of(part->amount, amount);
 
     INVARIANT(part->amount <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->amount <= client);
     INVARIANT(!portion_network(part->client) || part->amount <= *network);
-    INVARIANT(!part->account || part->amount <= *account);
-    INVARIANT(!part->theirs || part->amount <= *theirs);
+    INVARIANT(!part->account || part->amount <= account);
+    INVARIANT(!part->theirs || part->amount <= theirs);
     self->taken -= less;
     if (part->client)
         client_set(self, part->client, client - less);
@@ -200,9 +218,7 @@ void portion_keep(portions_t *self, portion_t *part, size_t amount)
     if (portion_network(part->client))
         *network -= less;
     if (part->account)
-        *account -= less;
-    if (part->theirs)
-        *theirs -= less;
+        account_set(self, part, 0, less);
     part->amount -= less;
 }
 

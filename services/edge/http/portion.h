@@ -43,6 +43,7 @@ typedef struct {
     size_t crowd; /* of that: what is charged to no client, and of each client as much as few */
     size_t few;   /* a part of all, as it was when the first one took something */
     size_t accounts[PORTION_ACCOUNTS];
+    size_t crowds[PORTION_ACCOUNTS]; /* of an account: its part of crowd */
     size_t clients[PORTION_CLIENTS];
     size_t networks[PORTION_CLIENTS];
     size_t theirs[PORTION_CLIENTS]; /* of a client at one account */
