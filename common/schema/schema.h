@@ -66,7 +66,8 @@ enum {
     /* a change may affect who may call the API: gateways drop their caches before it is answered */
     KIND_ADMITS = 1 << 22,
     KIND_CREATE_ADMITS = 1 << 23, /* so may the creation of an object */
-    KIND_HAS_RULES = 1 << 24      /* its service's program has rules for it */
+    KIND_HAS_RULES = 1 << 24,     /* its service's program has rules for it */
+    KIND_SLOW = 1 << 25           /* creating one may compute for seconds: callers wait longer */
 };
 static_assert(OPERATIONS <= 20, "a kind has its operations and its own bits in one word");
 

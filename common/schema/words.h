@@ -37,6 +37,7 @@
 #define ADMITS          KIND_ADMITS
 #define CREATE_ADMITS   KIND_CREATE_ADMITS
 #define HAS_RULES       KIND_HAS_RULES
+#define SLOW            KIND_SLOW
 #define CREATE          OPERATION_CREATE
 #define GET             OPERATION_GET
 #define LIST            OPERATION_LIST

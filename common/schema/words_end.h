@@ -36,6 +36,7 @@
 #undef ADMITS
 #undef CREATE_ADMITS
 #undef HAS_RULES
+#undef SLOW
 #undef CREATE
 #undef GET
 #undef LIST

@@ -511,6 +511,15 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     return r;
 }
 
+int pg_allow_idle(pg_t *self, int ms)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", ms);
+    return pg_exec(self, NULL,
+                   "SELECT set_config('idle_in_transaction_session_timeout', $1, true)", 1, text);
+}
+
 void pg_rollback(pg_t *self)
 {
     forget_queue(self);

@@ -52,6 +52,10 @@ int pg_ready(pg_t *self);
  * waits for any more must not be done, because something else may have happened meanwhile. */
 void pg_until(pg_t *self, int64_t deadline_ms);
 
+/* Within a transaction: from here on it may be idle for so long, because its process computes. The
+ * longest that locks are held where the process is stopped meanwhile. 0 | fault. */
+int pg_allow_idle(pg_t *self, int ms);
+
 /* Drop a broken connection: the next pg_ready makes a new one. */
 void pg_drop(pg_t *self);
 

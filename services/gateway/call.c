@@ -275,10 +275,21 @@ void call_on_parsed(void *context, parsed_t *parsed)
         http_resume(call);
 }
 
+static int deadline_of(const call_t *call)
+{
+    const target_t *target = &call->target;
+
+    return target->kind && target->operation && target->operation->bit == OPERATION_CREATE
+                   && target->kind->operations & KIND_SLOW
+               ? CALL_SLOW_DEADLINE_MS
+               : CALL_DEADLINE_MS;
+}
+
 /* Find out who is calling, and whether they may: from memory, or from the services. */
 static void admit(call_t *call)
 {
-    call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
+    call->admitted_ms = bus_mono_ms();
+    call->deadline_ms = call->admitted_ms + deadline_of(call);
     if (admission_recall(call->gateway->admission, call_token(call), call->ip, bus_mono_ms(),
                          call->account, &call->actor)) {
         http_trust(call);

@@ -23,6 +23,9 @@ enum {
     /* bytes of a body that are read before its sender is known, and that the loop parses itself */
     BODY_SMALL = 8192,
     CALL_DEADLINE_MS = 10000, /* how long a service may take to answer */
+    /* where it makes a key: 4,096 bits of RSA take seconds of a processor, and a busy one has little
+     * of it for us. Less than the edge waits for an answer of the API (deploy/api-conf). */
+    CALL_SLOW_DEADLINE_MS = 25000,
     /* a request that got no answer is sent again, because a copy may have lost it */
     RESEND_MS = 1000,
     CONNECTIONS_MAX = 1024,
@@ -74,7 +77,7 @@ struct call {
     json_t *query;       /* until it moves into the request */
     json_t *request;     /* body of the service's request; NULL: not made yet, or packed */
     msgpack_sbuffer packed; /* the same where a large body was parsed, encoded; data NULL: none */
-    int64_t started_ms, deadline_ms, resend_ms;
+    int64_t started_ms, admitted_ms, deadline_ms, resend_ms;
     /* the copy of the service that has the request; NULL: it could not be sent yet */
     const copy_t *copy;
     int resends; /* how often the current question was sent again */

@@ -260,7 +260,7 @@ static bool is_late(const call_t *call, int64_t now)
 static bool is_over(const call_t *call, int64_t now)
 {
     return now >= call->deadline_ms
-           || (!call->under_way && call->deadline_ms - now < CALL_DEADLINE_MS - HOPE_MS
+           || (!call->under_way && now > call->admitted_ms + HOPE_MS
                && is_silent(call, now));
 }
 

@@ -184,7 +184,7 @@ static void check_agents(const json_t *document, const char *name, problem_t *pr
 
 /* Keys of RSA take a quarter of a second of a processor each, which on a busy machine is longer
  * than a transaction may be idle. */
-#define WAIT_FOR_KEYS "SELECT set_config('idle_in_transaction_session_timeout', '10000', true)"
+enum { KEYS_MS = 10000 };
 
 /* Complete the service provider's half of saml: its URLs and its keys. */
 static int complete_saml(crud_t *crud, json_t *document, const json_t *old, problem_t *problem)
@@ -202,7 +202,7 @@ static int complete_saml(crud_t *crud, json_t *document, const json_t *old, prob
                         json_sprintf("%s/saml/%s/acs", sign_in_url(), id));
     json_object_set_new(saml, "single_logout_url",
                         json_sprintf("%s/saml/%s/slo", sign_in_url(), id));
-    r = pg_exec(crud->pg, NULL, WAIT_FOR_KEYS, 0);
+    r = pg_allow_idle(crud->pg, KEYS_MS);
     return r ? r : saml_keys_complete(saml, before, id, problem);
 }
 
