@@ -516,8 +516,8 @@ int pg_allow_idle(pg_t *self, int ms)
     char text[16];
 
     snprintf(text, sizeof(text), "%d", ms);
-    return pg_exec(self, NULL,
-                   "SELECT set_config('idle_in_transaction_session_timeout', $1, true)", 1, text);
+    return pg_exec(self, NULL, "SELECT set_config('idle_in_transaction_session_timeout', $1, true)",
+                   1, text);
 }
 
 void pg_rollback(pg_t *self)

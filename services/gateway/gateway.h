@@ -23,8 +23,8 @@ enum {
     /* bytes of a body that are read before its sender is known, and that the loop parses itself */
     BODY_SMALL = 8192,
     CALL_DEADLINE_MS = 10000, /* how long a service may take to answer */
-    /* where it makes a key: 4,096 bits of RSA take seconds of a processor, and a busy one has little
-     * of it for us. Less than the edge waits for an answer of the API (deploy/api-conf). */
+    /* where it makes a key: 4,096 bits of RSA take seconds of a processor, and a busy one has
+     * little of it for us. Less than the edge waits for an answer of the API (deploy/api-conf). */
     CALL_SLOW_DEADLINE_MS = 25000,
     /* a request that got no answer is sent again, because a copy may have lost it */
     RESEND_MS = 1000,

@@ -16,7 +16,6 @@ enum {
     KEY_MS = 25000
 };
 
-
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
