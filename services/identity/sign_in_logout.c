@@ -26,7 +26,8 @@ typedef struct ending {
     const char *account, *issuer;
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE]; /* as session_provider_hashes */
     char token[WORDS_HEX_SIZE];                            /* what tells it from others */
-    char person[WORDS_HEX_SIZE]; /* session_person_hash; "": of whom one session ends */
+    char person[WORDS_HEX_SIZE]; /* whose sign-ins lead to nothing: session_person_hash, of a token
+                                    with sid session_sidless_hash; "": it names nobody */
 } ending_t;
 
 /* Begin the engine's flow about the token, at first or anew. */
@@ -87,6 +88,7 @@ static void set_ending(ending_t *self, const run_t *run)
 {
     const char *client = json_string_value(json_object_get(run->sealed.config, "client_id"));
     char id[2 * OIDC_ID_MAX];
+    person_t who;
 
     *self = (ending_t){
         .said = oidc_ended(run->engine_flow),
@@ -97,12 +99,13 @@ static void set_ending(ending_t *self, const run_t *run)
     session_provider_hash(self->client, self->said->sid, self->provider);
     snprintf(id, sizeof(id), "jti\n%s", self->said->jti);
     session_provider_hash(self->client, id, self->token);
+    who = (person_t){.provider_name = "oidc",
+                     .provider_url = (char *)self->issuer,
+                     .id = (char *)self->said->sub};
     if (!*self->said->sid)
-        session_person_hash(self->account,
-                            &(person_t){.provider_name = "oidc",
-                                        .provider_url = (char *)self->issuer,
-                                        .id = (char *)self->said->sub},
-                            self->person);
+        session_person_hash(self->account, &who, self->person);
+    else if (*self->said->sub)
+        session_sidless_hash(self->account, &who, self->person);
 }
 
 /* Was the token taken before? 0 | ERR_SIGN_IN_PROVIDER | fault. */
@@ -161,10 +164,11 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     int r = crud_begin(crud);
 
     crud->request_key[0] = '\0';
-    if (!r)
-        r = session_lock_provider(crud, ending->provider);
+    /* in the order in which a sign-in takes both */
     if (!r && *ending->person)
         r = session_end_person(crud, ending->person);
+    if (!r)
+        r = session_lock_provider(crud, ending->provider);
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)
