@@ -202,6 +202,7 @@ bool run_step(run_t *self, const wait_answer_t *answer)
             .reason = answer->why,
             .said = answer->said,
         };
+    self->is_told = self->is_told || (answer && !self->want.verb);
     self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &self->want);
     self->is_asking = self->step == PROVIDER_FETCH;
     self->ended = !self->is_asking;
