@@ -63,12 +63,13 @@ static int begin_logout(crud_t *crud, const request_t *request, problem_t *probl
 
 /* May the token be of a key that is new, which can be told in a moment? What is refused now is
  * lost: few providers send it again. */
-static bool is_to_wait(const crud_t *crud, const run_t *run)
+static bool is_to_wait(const crud_t *crud, run_t *run)
 {
     const int64_t now = bus_mono_ms();
 
     return run->step == PROVIDER_UNAVAILABLE && oidc_may_be_new(run->engine_flow)
-           && now - run->began_ms < KEY_MS && crud->request->deadline_ms - now > KEY_AGAIN_MS;
+           && now - run->began_ms < KEY_MS && crud->request->deadline_ms - now > KEY_AGAIN_MS
+           && key_wait_take(&run->key_wait, run->sealed.account);
 }
 
 /* The flow that could not tell is over; the next one begins with what is known then. */

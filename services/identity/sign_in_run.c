@@ -70,6 +70,7 @@ void run_free(run_t **self_p)
         return;
     if (self->engine_flow)
         self->sealed.engine->free(&self->engine_flow);
+    key_wait_done(&self->key_wait);
     sealed_done(&self->sealed);
     person_done(&self->person);
     free(self);
