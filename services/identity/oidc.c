@@ -85,7 +85,7 @@ static provider_step_t judge_token(oidc_flow_t *self)
  * and that is one request. */
 static provider_step_t fetch_keys(oidc_flow_t *self, bool is_mine)
 {
-    self->is_key_fetch_mine = is_mine;
+    self->is_out_of_turn = false;
     self->were_keys_fetched = is_mine;
     self->key_waits += !is_mine;
     return ask_for(self, OIDC_STAGE_KEYS, oidc_ask_keys(self));
@@ -128,10 +128,12 @@ static provider_step_t doubt_keys(oidc_flow_t *self, oidc_verdict_t verdict)
                                       .asker = asker_of(self),
                                       .doubt = is_forged(self, verdict) ? PROVIDER_DOUBT_WRONG
                                                                         : PROVIDER_DOUBT_LACKS,
+                                      .lacks = self->token.kid,
                                       .waits = self->key_waits};
     provider_again_t again =
         provider_cache_again(self->cache, &wanted, self->now_s, &self->key_fetch);
 
+    self->doubted = verdict;
     if (again != PROVIDER_AGAIN_NO)
         return fetch_keys(self, again == PROVIDER_AGAIN_FETCH);
     self->is_out_of_turn = wanted.doubt == PROVIDER_DOUBT_LACKS;
@@ -155,7 +157,8 @@ static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t l
     return fault ? oidc_fail(self, PROVIDER_INVALID, "%s", fault) : refuse_token(self, verdict);
 }
 
-/* Verify with the keys that are kept, or have some fetched. */
+/* Verify with the keys that are kept, or have some fetched. Those that may still serve if that
+ * fails are kept by the flow meanwhile: others have just been tried. */
 static provider_step_t look_for_key(oidc_flow_t *self)
 {
     provider_cached_t state;
@@ -170,7 +173,7 @@ static provider_step_t look_for_key(oidc_flow_t *self)
                : fetch_keys(self, provider_cache_begin(self->cache, self->account, keys_kind,
                                                        self->metadata.keys, self->now_s,
                                                        &self->key_fetch));
-    if (step == PROVIDER_FETCH && self->stage == OIDC_STAGE_KEYS) {
+    if (state == PROVIDER_CACHE_STALE && step == PROVIDER_FETCH) {
         oidc_set(&self->old_text, NULL);
         self->old_text = text;
         self->old_len = len;
@@ -204,20 +207,23 @@ static provider_step_t keep_keys(oidc_flow_t *self, const fetched_t *answer)
     oidc_keys_free(&keys);
     if (fault)
         return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
-    provider_cache_put(self->cache, self->account, keys_kind, self->metadata.keys, answer->body,
-                       answer->body_len, answer->cache_control, self->now_s);
+    provider_cache_put(self->cache, self->account, keys_kind, self->metadata.keys,
+                       &(provider_document_t){.text = answer->body,
+                                              .len = answer->body_len,
+                                              .cache_control = answer->cache_control,
+                                              .fetch = self->key_fetch},
+                       self->now_s);
     return step;
 }
 
 /* A fetch that has brought keys is over for all who waited for it, whoever of them comes first; one
- * that has not goes on for others than whose it is, who may have had less time for it. */
+ * that has not goes on for the others, who may have more time for it. */
 static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
 {
     _cleanup_(free_mem) char *old = take(self->old_text);
     provider_step_t step = keep_keys(self, answer);
 
-    if (step == PROVIDER_DONE || self->is_key_fetch_mine)
-        provider_cache_end(self->cache, self->key_fetch);
+    provider_cache_end(self->cache, self->key_fetch, step == PROVIDER_DONE);
     self->key_fetch = 0;
     if (step == PROVIDER_DONE) {
         self->are_keys_new = self->were_keys_fetched;
@@ -226,7 +232,11 @@ static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
     /* What the provider has withdrawn does not go on to verify: the old ones serve while it does
      * not answer, and then only. */
     self->were_keys_fetched = true;
-    return old && step == PROVIDER_UNAVAILABLE ? verify_with(self, old, self->old_len) : step;
+    if (step != PROVIDER_UNAVAILABLE)
+        return step;
+    if (old)
+        return verify_with(self, old, self->old_len);
+    return self->doubted == OIDC_VERIFIED ? step : refuse_token(self, self->doubted);
 }
 
 /* ---- the other steps ---- */
@@ -329,7 +339,10 @@ static provider_step_t on_metadata(oidc_flow_t *self, const fetched_t *answer)
         fault = oidc_metadata_read(&self->metadata, answer->body, answer->body_len, self->issuer);
         if (!fault) {
             provider_cache_put(self->cache, self->account, metadata_kind, self->issuer,
-                               answer->body, answer->body_len, answer->cache_control, self->now_s);
+                               &(provider_document_t){.text = answer->body,
+                                                      .len = answer->body_len,
+                                                      .cache_control = answer->cache_control},
+                               self->now_s);
             return go_on(self);
         }
         step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
@@ -391,6 +404,11 @@ static const char *oidc_location(void *flow)
 const oidc_logout_t *oidc_ended(void *flow)
 {
     return &((oidc_flow_t *)flow)->ended;
+}
+
+bool oidc_may_be_new(void *flow)
+{
+    return ((oidc_flow_t *)flow)->is_out_of_turn;
 }
 
 static const char *oidc_why(void *flow)

@@ -110,8 +110,7 @@ void oidc_flow_free(void **flow_p)
 
     if (!self)
         return;
-    if (self->is_key_fetch_mine)
-        provider_cache_end(self->cache, self->key_fetch);
+    provider_cache_end(self->cache, self->key_fetch, false);
     for (size_t i = 0; i < LEN(texts); i++)
         oidc_set(texts[i], NULL);
     for (size_t i = 0; i < LEN(self->headers); i++)

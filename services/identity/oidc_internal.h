@@ -220,7 +220,8 @@ typedef struct oidc_flow {
     person_t known;
 
     oidc_metadata_t metadata;
-    char *old_text; /* of the document that is being fetched anew; NULL: there is none */
+    char *old_text; /* of the document that is being fetched anew, as far as it may serve if that
+                       fails; NULL: there is none */
     size_t old_len;
     char *access_token, *refresh_token, *id_token;
     int64_t access_expires_s;
@@ -229,10 +230,12 @@ typedef struct oidc_flow {
     bool is_verified;       /* token */
     bool were_keys_fetched; /* by this flow, or they could not be: it asks for them no more */
     bool are_keys_new;      /* what token is verified with was fetched for this flow */
+    oidc_verdict_t doubted; /* what those said of it that newer ones are fetched in place of;
+                               VERIFIED: none has said anything */
     bool is_out_of_turn;    /* newer keys might help, but are not to be fetched now */
     unsigned key_waits;     /* for keys that another flow fetches */
-    uint64_t key_fetch;     /* its number in the cache; 0: none is awaited */
-    bool is_key_fetch_mine; /* it is not another flow's */
+    uint64_t key_fetch;     /* number in the cache of the fetch that this one takes part in; 0: it
+                               takes part in none */
     json_t *userinfo;
     oidc_logout_t ended;     /* the same: not to be believed before token is verified */
     int64_t token_expires_s; /* the same, of a token that a request brings */

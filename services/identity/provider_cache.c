@@ -13,9 +13,10 @@
 enum {
     SHARED_DOCUMENTS = 1000,
     SHARED_BYTES = 32 << 20,
-    TURNS = 8192,    /* fetches out of turn that are remembered */
+    TURNS = 8192,    /* fetches out of turn that are remembered, and what they were for */
     FETCHES = 8192,  /* that are under way */
     SORT_FETCH = -1, /* where an asker stands otherwise */
+    SORT_VAIN = -2,  /* the same */
     DOUBTS = 2
 };
 
@@ -25,17 +26,20 @@ typedef struct owner {
     size_t count, bytes;
 } owner_t;
 
-/* The last fetch out of turn of an account, asker, doubt and document. Two that have the same place
- * do not hold each other up: the newer one takes it. */
+/* Fetches out of turn of an account, asker, doubt and document: each moves the time on by what lies
+ * between two, and it may be ahead of now by as many as may come at once. Or what such a fetch was
+ * for, until that may be new again. Two that have the same place do not hold each other up: the
+ * newer one takes it. */
 typedef struct turn {
     uint64_t hash; /* of all four */
-    int64_t at_s;
+    int64_t until_s;
 } turn_t;
 
 /* A fetch that is under way, of an account and a document; in its place as a turn is. */
 typedef struct fetching {
     uint64_t hash;   /* of both */
     uint64_t number; /* 0: none is */
+    unsigned flows;  /* that take part in it */
     int64_t began_s;
 } fetching_t;
 
@@ -44,7 +48,8 @@ typedef struct entry {
     char *name;     /* kind, a line end, name */
     char *text;
     size_t len, bytes;
-    uint64_t used; /* number of the last use */
+    uint64_t used;  /* number of the last use */
+    uint64_t fetch; /* that brought it */
     int64_t fetched_s, life_s;
     int64_t retry_s; /* not before: somebody is fetching it, or it just failed */
 } entry_t;
@@ -136,11 +141,16 @@ static void entry_share(provider_cache_t *self, entry_t *entry, uint64_t hash)
     entry_give(self, entry, hash);
 }
 
+static void entry_drop(entry_t *entry)
+{
+    free(entry->name);
+    free(entry->text);
+}
+
 static void entry_remove(provider_cache_t *self, entry_t *entry)
 {
     entry_take(self, entry);
-    free(entry->name);
-    free(entry->text);
+    entry_drop(entry);
     self->bytes -= entry->bytes;
     *entry = self->entries[--self->count];
     self->entries[self->count] = (entry_t){0};
@@ -228,60 +238,63 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *accoun
 
 /* ---- fetches ---- */
 
-/* Hash of a document of an account, and of a sort of use. 0: no memory. */
+/* Hash of a document of an account, of a sort of use, and of what of the document it is about ("":
+ * all). 0: no memory. */
 static uint64_t hash_of_use(const provider_cache_t *self, int sort, const char *account,
-                            const char *kind, const char *name)
+                            const char *kind, const char *name, const char *part)
 {
-    size_t size = strlen(account) + strlen(kind) + strlen(name) + 32;
+    size_t size = strlen(account) + strlen(kind) + strlen(name) + strlen(part) + 32;
     char *text = malloc(size);
     uint64_t hash;
 
     if (!text)
         return 0;
-    snprintf(text, size, "%s\n%d\n%s\n%s", account, sort, kind, name);
+    snprintf(text, size, "%s\n%d\n%s\n%s\n%s", account, sort, kind, name, part);
     hash = hash_of(self, text);
     free(text);
     return hash;
 }
 
-/* Was it at most so long ago? Who asks may have begun before that; a clock that was set back by
- * more makes nobody wait. */
-static bool is_within(int64_t at_s, int64_t now_s, int64_t most_s)
+/* Who asks may have begun before what is remembered; a clock that was set back by more makes nobody
+ * wait. */
+static bool is_ahead(int64_t at_s, int64_t now_s, int64_t most_s)
 {
-    return now_s - at_s < most_s && at_s - now_s <= PROVIDER_CACHE_AGAIN_S;
+    return at_s - now_s > most_s + PROVIDER_CACHE_FETCH_MAX_S;
 }
 
-/* The number of the fetch that is under way; 0: none is. */
-static uint64_t fetch_find(const provider_cache_t *self, uint64_t hash, int64_t now_s)
+/* Take part in the fetch that is under way. Its number; 0: none is. */
+static uint64_t fetch_join(provider_cache_t *self, uint64_t hash, int64_t now_s)
 {
-    const fetching_t *one = &self->fetches[hash % FETCHES];
+    fetching_t *one = &self->fetches[hash % FETCHES];
 
-    return one->number && one->hash == hash
-                   && is_within(one->began_s, now_s, PROVIDER_CACHE_AGAIN_S)
-               ? one->number
-               : 0;
+    if (!one->number || one->hash != hash || is_ahead(one->began_s, now_s, 0)
+        || now_s - one->began_s >= PROVIDER_CACHE_FETCH_MAX_S)
+        return 0;
+    one->flows++;
+    return one->number;
 }
 
-/* Its number says which place it has. */
+/* Its number says which place it has, and of two which one is the later. */
 static uint64_t fetch_add(provider_cache_t *self, uint64_t hash, int64_t now_s)
 {
     const uint64_t number = ++self->fetch_count * FETCHES + hash % FETCHES;
 
-    self->fetches[hash % FETCHES] = (fetching_t){.hash = hash, .number = number, .began_s = now_s};
+    self->fetches[hash % FETCHES] =
+        (fetching_t){.hash = hash, .number = number, .flows = 1, .began_s = now_s};
     return number;
 }
 
 bool provider_cache_begin(provider_cache_t *self, const char *account, const char *kind,
                           const char *name, int64_t now_s, uint64_t *ret_fetch)
 {
-    uint64_t hash = self ? hash_of_use(self, SORT_FETCH, account, kind, name) : 0;
+    uint64_t hash = self ? hash_of_use(self, SORT_FETCH, account, kind, name, "") : 0;
     bool is_first;
 
     *ret_fetch = 0;
     if (!hash)
         return true;
     pthread_mutex_lock(&self->lock);
-    *ret_fetch = fetch_find(self, hash, now_s);
+    *ret_fetch = fetch_join(self, hash, now_s);
     is_first = !*ret_fetch;
     if (is_first)
         *ret_fetch = fetch_add(self, hash, now_s);
@@ -289,7 +302,7 @@ bool provider_cache_begin(provider_cache_t *self, const char *account, const cha
     return is_first;
 }
 
-void provider_cache_end(provider_cache_t *self, uint64_t fetch)
+void provider_cache_end(provider_cache_t *self, uint64_t fetch, bool is_there)
 {
     fetching_t *one;
 
@@ -297,45 +310,77 @@ void provider_cache_end(provider_cache_t *self, uint64_t fetch)
         return;
     one = &self->fetches[fetch % FETCHES];
     pthread_mutex_lock(&self->lock);
-    if (one->number == fetch)
+    if (one->number == fetch && (is_there || !--one->flows))
         *one = (fetching_t){0};
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Take a turn, if there is one now. */
-static bool turn_take(provider_cache_t *self, uint64_t hash, provider_doubt_t doubt, int64_t now_s)
+/* Take a turn, if there is one now, and as many as are to be left. */
+static bool turn_take(provider_cache_t *self, uint64_t hash, provider_doubt_t doubt, int left,
+                      int64_t now_s)
 {
-    const int64_t most_s =
-        doubt == PROVIDER_DOUBT_WRONG ? PROVIDER_CACHE_WRONG_S : PROVIDER_CACHE_AGAIN_S;
+    const bool is_rare = doubt == PROVIDER_DOUBT_WRONG;
+    const int64_t between_s = is_rare ? PROVIDER_CACHE_WRONG_S : PROVIDER_CACHE_AGAIN_S;
+    const int64_t at_once = is_rare ? 1 : PROVIDER_CACHE_SPARE;
     turn_t *turn = &self->turns[hash % TURNS];
+    int64_t until_s = now_s;
 
-    if (turn->hash == hash && is_within(turn->at_s, now_s, most_s))
+    if (turn->hash == hash && turn->until_s > now_s
+        && !is_ahead(turn->until_s, now_s, at_once * between_s))
+        until_s = turn->until_s;
+    if (until_s - now_s > (at_once - 1 - left) * between_s)
         return false;
-    *turn = (turn_t){.hash = hash, .at_s = now_s};
+    *turn = (turn_t){.hash = hash, .until_s = until_s + between_s};
     return true;
+}
+
+/* Has what the document lacks been looked for in vain a moment ago? */
+static bool is_in_vain(const provider_cache_t *self, uint64_t hash, int64_t now_s)
+{
+    const turn_t *turn = &self->turns[hash % TURNS];
+
+    return turn->hash == hash && turn->until_s > now_s
+           && !is_ahead(turn->until_s, now_s, PROVIDER_CACHE_VAIN_S);
+}
+
+/* A fetch out of turn, if there is a turn now. Its number, or 0. Whoever makes up one key id after
+ * another has turns for as many as he likes, and what is fetched for him is there for everybody;
+ * whoever names the same one again leaves some to those who name one that is new. */
+static uint64_t fetch_again(provider_cache_t *self, const provider_wanted_t *wanted, uint64_t fetch,
+                            int64_t now_s)
+{
+    const int sort = DOUBTS * (int)wanted->asker + (int)wanted->doubt;
+    const uint64_t turn = hash_of_use(self, sort, wanted->account, wanted->kind, wanted->name, "");
+    const uint64_t vain = hash_of_use(self, SORT_VAIN, wanted->account, wanted->kind, wanted->name,
+                                      wanted->lacks ? wanted->lacks : "");
+    const bool lacks = wanted->doubt == PROVIDER_DOUBT_LACKS;
+    const bool is_again = lacks && is_in_vain(self, vain, now_s);
+
+    if (!turn || !vain || !fetch
+        || !turn_take(self, turn, wanted->doubt, is_again ? PROVIDER_CACHE_LEFT : 0, now_s))
+        return 0;
+    if (lacks && !is_again)
+        self->turns[vain % TURNS] =
+            (turn_t){.hash = vain, .until_s = now_s + PROVIDER_CACHE_VAIN_S};
+    return fetch_add(self, fetch, now_s);
 }
 
 provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,
                                       int64_t now_s, uint64_t *ret_fetch)
 {
-    const int sort = DOUBTS * (int)wanted->asker + (int)wanted->doubt;
-    provider_again_t again = PROVIDER_AGAIN_NO;
-    uint64_t turn, fetch;
+    provider_again_t again = PROVIDER_AGAIN_WAIT;
+    uint64_t fetch;
 
     *ret_fetch = 0;
     if (!self)
         return PROVIDER_AGAIN_FETCH;
-    turn = hash_of_use(self, sort, wanted->account, wanted->kind, wanted->name);
-    fetch = hash_of_use(self, SORT_FETCH, wanted->account, wanted->kind, wanted->name);
-    if (!turn || !fetch)
-        return PROVIDER_AGAIN_NO;
+    fetch = hash_of_use(self, SORT_FETCH, wanted->account, wanted->kind, wanted->name, "");
     pthread_mutex_lock(&self->lock);
-    *ret_fetch = wanted->waits < PROVIDER_CACHE_WAITS_MAX ? fetch_find(self, fetch, now_s) : 0;
-    if (*ret_fetch) {
-        again = PROVIDER_AGAIN_WAIT;
-    } else if (turn_take(self, turn, wanted->doubt, now_s)) {
-        again = PROVIDER_AGAIN_FETCH;
-        *ret_fetch = fetch_add(self, fetch, now_s);
+    if (fetch && wanted->waits < PROVIDER_CACHE_WAITS_MAX)
+        *ret_fetch = fetch_join(self, fetch, now_s);
+    if (!*ret_fetch) {
+        *ret_fetch = fetch_again(self, wanted, fetch, now_s);
+        again = *ret_fetch ? PROVIDER_AGAIN_FETCH : PROVIDER_AGAIN_NO;
     }
     pthread_mutex_unlock(&self->lock);
     return again;
@@ -375,42 +420,61 @@ static void make_room(provider_cache_t *self, size_t bytes)
     }
 }
 
-void provider_cache_put(provider_cache_t *self, const char *account, const char *kind,
-                        const char *name, const char *text, size_t len, const char *cache_control,
-                        int64_t now_s)
+/* A copy of it, which counts for nobody yet. False: no memory. */
+static bool entry_make(entry_t *self, const char *kind, const char *name,
+                       const provider_document_t *document, int64_t now_s)
 {
-    size_t name_len = strlen(kind) + 1 + strlen(name);
-    size_t bytes = sizeof(entry_t) + name_len + 1 + len + 1;
-    entry_t made = {.len = len, .bytes = bytes, .fetched_s = now_s};
-    uint64_t owner;
-    entry_t *old;
+    const size_t name_len = strlen(kind) + 1 + strlen(name), len = document->len;
 
-    if (!self || !self->count_max || bytes > self->bytes_max)
-        return;
-    made.life_s = provider_cache_life_s(cache_control);
-    made.name = malloc(name_len + 1);
-    made.text = malloc(len + 1);
-    if (!made.name || !made.text) {
-        free(made.name);
-        free(made.text);
-        return;
+    *self = (entry_t){.name = malloc(name_len + 1),
+                      .text = malloc(len + 1),
+                      .len = len,
+                      .bytes = sizeof(entry_t) + name_len + 1 + len + 1,
+                      .fetch = document->fetch,
+                      .fetched_s = now_s,
+                      .life_s = provider_cache_life_s(document->cache_control)};
+    if (!self->name || !self->text) {
+        entry_drop(self);
+        return false;
     }
-    snprintf(made.name, name_len + 1, "%s\n%s", kind, name);
-    memcpy(made.text, text, len);
-    made.text[len] = '\0';
-    owner = hash_of(self, account);
-    pthread_mutex_lock(&self->lock);
-    old = entry_find(self, kind, name);
+    snprintf(self->name, name_len + 1, "%s\n%s", kind, name);
+    memcpy(self->text, document->text, len);
+    self->text[len] = '\0';
+    return true;
+}
+
+/* Take it over, in place of the old one (NULL: there is none), with room for it. */
+static void entry_replace(provider_cache_t *self, entry_t *old, entry_t *made, uint64_t owner)
+{
     if (old) {
         entry_share(self, old, owner);
         owner = old->owner;
         entry_remove(self, old);
     }
-    make_room(self, bytes);
-    made.used = ++self->uses;
-    entry_give(self, &made, owner);
-    self->entries[self->count++] = made;
-    self->bytes += bytes;
+    make_room(self, made->bytes);
+    made->used = ++self->uses;
+    entry_give(self, made, owner);
+    self->entries[self->count++] = *made;
+    self->bytes += made->bytes;
+}
+
+void provider_cache_put(provider_cache_t *self, const char *account, const char *kind,
+                        const char *name, const provider_document_t *document, int64_t now_s)
+{
+    entry_t made;
+    entry_t *old;
+    bool is_late;
+
+    if (!self || !self->count_max || document->len >= self->bytes_max
+        || !entry_make(&made, kind, name, document, now_s))
+        return;
+    pthread_mutex_lock(&self->lock);
+    old = entry_find(self, kind, name);
+    is_late = old && document->fetch && document->fetch <= old->fetch;
+    if (!is_late && made.bytes <= self->bytes_max)
+        entry_replace(self, old, &made, hash_of(self, account));
+    else
+        entry_drop(&made);
     pthread_mutex_unlock(&self->lock);
 }
 

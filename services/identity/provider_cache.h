@@ -22,9 +22,15 @@ enum {
     PROVIDER_CACHE_LIFE_MAX_S = 24 * 3600,
     PROVIDER_CACHE_KEPT_S = 24 * 3600, /* after the life's end, while the provider fails */
     PROVIDER_CACHE_RETRY_S = 30,
-    PROVIDER_CACHE_AGAIN_S = 60,   /* between two fetches out of turn */
-    PROVIDER_CACHE_WRONG_S = 3600, /* the same, for what the document contradicts */
-    PROVIDER_CACHE_WAITS_MAX = 2   /* fetches of others that one flow waits for */
+    /* Fetches out of turn, for what a document lacks: one each 6 s, and up to 4 that were not used
+     * at once. What has been looked for in vain within a minute leaves 2 to what is new. */
+    PROVIDER_CACHE_AGAIN_S = 6,
+    PROVIDER_CACHE_SPARE = 4,
+    PROVIDER_CACHE_LEFT = 2,
+    PROVIDER_CACHE_VAIN_S = 60,
+    PROVIDER_CACHE_WRONG_S = 3600,   /* between two for what the document contradicts */
+    PROVIDER_CACHE_FETCH_MAX_S = 60, /* no fetch is under way for longer */
+    PROVIDER_CACHE_WAITS_MAX = 2     /* fetches of others that one flow waits for */
 };
 
 /* Who has a fetch out of turn made. What anybody can bring does not use up what a sign-in may do,
@@ -47,15 +53,24 @@ typedef struct provider_wanted {
     const char *account, *kind, *name; /* as provider_cache_find */
     provider_asker_t asker;
     provider_doubt_t doubt;
-    unsigned waits; /* how often this flow has waited for a fetch of another flow */
+    const char *lacks; /* what the document has not: a key id; NULL: it has no name */
+    unsigned waits;    /* how often this flow has waited for a fetch of another flow */
 } provider_wanted_t;
 
 typedef enum provider_again {
     PROVIDER_AGAIN_NO,    /* not now; nothing is known of whether that would help */
-    PROVIDER_AGAIN_FETCH, /* fetch it; this flow's turn is used up */
+    PROVIDER_AGAIN_FETCH, /* fetch it; that turn is used up */
     PROVIDER_AGAIN_WAIT   /* another flow is fetching it: ask for the same, which is one request
                              while it is under way, and costs no turn */
 } provider_again_t;
+
+/* A document that came. Borrowed. */
+typedef struct provider_document {
+    const char *text;
+    size_t len;
+    const char *cache_control; /* the answer's header; NULL: it has none */
+    uint64_t fetch; /* of provider_cache_begin or _again; 0: of none that is told from others */
+} provider_document_t;
 
 typedef enum provider_cached {
     PROVIDER_CACHE_NONE,  /* fetch it */
@@ -78,28 +93,31 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *accoun
                                       const char *name, int64_t now_s, char **ret_text,
                                       size_t *ret_len);
 
-/* Keep a document that was read and found good. cache_control: the answer's header, or NULL. What
- * does not fit, or has no memory, is not kept. */
+/* Keep a document that was read and found good. What does not fit, or has no memory, is not kept,
+ * nor what a later fetch than its own has brought something in place of: whoever comes late does
+ * not bring keys back that were withdrawn meanwhile. */
 void provider_cache_put(provider_cache_t *self, const char *account, const char *kind,
-                        const char *name, const char *text, size_t len, const char *cache_control,
-                        int64_t now_s);
+                        const char *name, const provider_document_t *document, int64_t now_s);
 
 /* A fetch that nobody has to be asked for begins, of a document that is not FRESH. True: it is this
- * flow's; false: another one is under way for the account. In any case *ret_fetch is its number,
- * for provider_cache_end. */
+ * flow's; false: another one is under way for the account, and this flow takes part in it. In any
+ * case *ret_fetch is its number, for provider_cache_end. */
 bool provider_cache_begin(provider_cache_t *self, const char *account, const char *kind,
                           const char *name, int64_t now_s, uint64_t *ret_fetch);
 
-/* May a fresh document be fetched out of turn, because of a doubt? FETCH at most once a minute for
- * each account, asker and document where it LACKS something, and once an hour where it is WRONG.
- * WAIT while any fetch of it for the account is under way, up to PROVIDER_CACHE_WAITS_MAX times.
- * *ret_fetch is the fetch's number, for provider_cache_end; 0 with NO. */
+/* May a fresh document be fetched out of turn, because of a doubt? FETCH for each account, asker
+ * and document 10 times a minute, and 4 more at once, where it LACKS something, and once an hour
+ * where it is WRONG. WAIT while any fetch of it for the account is under way, up to
+ * PROVIDER_CACHE_WAITS_MAX times. *ret_fetch is the fetch's number, for provider_cache_end; 0 with
+ * NO. */
 provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,
                                       int64_t now_s, uint64_t *ret_fetch);
 
-/* That fetch is over, after provider_cache_put where it brought something: nobody waits for it any
- * more. 0, and one that is over already, are fine. */
-void provider_cache_end(provider_cache_t *self, uint64_t fetch);
+/* This flow takes no more part in that fetch, which each does once that has its number. It is over
+ * when it has brought something (is_there; after provider_cache_put), and else with the last one
+ * who takes part in it: where the first has failed, or had less time, the others still wait for
+ * it. 0, and one that is over already, are fine. */
+void provider_cache_end(provider_cache_t *self, uint64_t fetch, bool is_there);
 
 /* Seconds that a Cache-Control header (RFC 9111 5.2.2) lets a document live, within the bounds. */
 int64_t provider_cache_life_s(const char *cache_control);

@@ -271,7 +271,8 @@ static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
 
     if (text && saml_key_is_known(said, &is_known, NULL)) /* else of an older version, for now */
         provider_cache_put(self->cache, self->account ? self->account : "", metadata_kind,
-                           self->metadata_hash, text, strlen(text), NULL, self->now_s);
+                           self->metadata_hash,
+                           &(provider_document_t){.text = text, .len = strlen(text)}, self->now_s);
     return use_metadata(self, said);
 }
 

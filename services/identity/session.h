@@ -152,13 +152,17 @@ int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t 
 /* Who a person is to an account, SHA-256 in hexadecimal: of provider_name, provider_url, id and,
  * where that is known, name_form. */
 void session_person_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE]);
+/* The same of a person as far as the provider has not said which of its sessions the person signed
+ * in by: any that it ends may be the one. */
+void session_sidless_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE]);
 
 /* In a transaction, before all sessions of the person end: a sign-in that its provider has vouched
  * for until now, and that is not a session yet, leads to none. 0 | fault. */
 int session_end_person(crud_t *crud, const char *person_hash);
 /* In a transaction, before a session is made of a sign-in: has that been done since proven_at (of
- * proven_t), to the person or to one of whom the form of the name was not known? It is not while
- * the transaction lasts. 0 | ERR_SIGN_IN_CODE | fault. */
+ * proven_t), to the person, to one of whom the form of the name was not known, or to those whose
+ * session at the provider is not known, of whom this is one? It is not while the transaction
+ * lasts. 0 | ERR_SIGN_IN_CODE | fault. */
 int session_check_person(crud_t *crud, const char *account, const person_t *person,
                          const char *proven_at);
 

@@ -1,6 +1,7 @@
 /* session.check: may this session be used on, by the rules of its route as they are now? */
 #include "common/base/cleanup.h"
 #include "services/identity/rules.h"
+#include "services/identity/rules_newest.h"
 #include "services/identity/session_tokens.h"
 #include "services/identity/sign_in_run.h"
 
@@ -107,18 +108,43 @@ static int put_off(crud_t *crud, const char *id)
                    2, id, wait);
 }
 
-/* The rules end the session. 0 | ERR_SESSION_STALE: it is beyond them by now | fault. */
-static int end_by_rules(crud_t *crud, const session_t *session, const sealed_t *sealed,
-                        reply_t *reply)
+/* What the provider said is of no use here, because newer rules have judged the session, or there
+ * are some: who asks next need not wait until this call's turn is over. outcome | fault. */
+static int give_turn_back(crud_t *crud, const char *id, int outcome)
+{
+    int r;
+
+    crud->changes = true;
+    r = pg_exec(crud->pg, NULL,
+                "UPDATE sign_in_session SET checking_until_ms = 0 WHERE session_id = $1", 1, id);
+    return r ? r : outcome;
+}
+
+/* Whose word ends a session. */
+typedef enum ender {
+    ENDER_RULES,   /* which count as far as there are no newer ones */
+    ENDER_PROVIDER /* what it vouches for no more is over, whatever the rules say */
+} ender_t;
+
+/* End it; where newer rules are known than those that would end it, it is over at their edge alone,
+ * which is behind. 0 | ERR_SESSION_STALE: it is beyond the rules by now | fault. */
+static int end_session(crud_t *crud, const session_t *session, const sealed_t *sealed,
+                       ender_t ender, reply_t *reply)
 {
     session_act_t act;
-    int r = crud_begin(crud);
+    bool is_behind = false;
+    int r = ender == ENDER_RULES ? rules_newest_find(crud, sealed, &is_behind) : 0;
 
+    if (r || is_behind)
+        return r;
+    r = crud_begin(crud);
     crud->request_key[0] = '\0';
     session_act_as(&act, crud, session->account, session->user,
                    person_vouched_email(&session->person), "RULES");
     if (!r)
         r = session_lock_rules(crud, session, sealed, true);
+    if (r == ERR_SESSION_STALE && ender == ENDER_PROVIDER)
+        r = 0;
     if (!r)
         r = session_end(crud, session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);
@@ -126,11 +152,11 @@ static int end_by_rules(crud_t *crud, const session_t *session, const sealed_t *
     return r == ERR_SESSION_GONE ? 0 : r;
 }
 
-/* The rules do not admit, or the provider vouches no more: the session ends. */
-static int deny(crud_t *crud, const session_t *session, const sealed_t *sealed, const char *why,
-                reply_t *reply)
+/* It is over, and this is why. ERR_SIGN_IN_DENIED | as end_session. */
+static int deny(crud_t *crud, const session_t *session, const sealed_t *sealed, ender_t ender,
+                const char *why, reply_t *reply)
 {
-    int r = end_by_rules(crud, session, sealed, reply);
+    int r = end_session(crud, session, sealed, ender, reply);
 
     return r ? r : problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
 }
@@ -142,7 +168,7 @@ static int answer_admitted(crud_t *crud, session_t *session, const sealed_t *sea
     int r;
 
     if (session_is_over(session, bus_now_ms())) {
-        r = end_by_rules(crud, session, sealed, reply);
+        r = end_session(crud, session, sealed, ENDER_RULES, reply);
         return r ? r : ERR_SESSION_GONE;
     }
     r = session_load(crud, session->hash, &after);
@@ -199,11 +225,13 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, repl
 {
     _cleanup_(person_done) person_t now = {0};
     _cleanup_(json_clear_ref) json_t *old = NULL;
+    const ender_t ender = run->is_told ? ENDER_PROVIDER : ENDER_RULES;
     char why[WHY_SIZE] = "";
     int r;
 
     if (run->step == PROVIDER_DENIED)
-        return deny(crud, session, &run->sealed, run->sealed.engine->why(run->engine_flow), reply);
+        return deny(crud, session, &run->sealed, ender, run->sealed.engine->why(run->engine_flow),
+                    reply);
     if (run->step != PROVIDER_DONE) {
         r = put_off(crud, session->id);
         return r ? r
@@ -212,10 +240,10 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, repl
     }
     run->sealed.engine->person(run->engine_flow, &now);
     if (!now.id || strcmp(now.id, session->person.id))
-        return deny(crud, session, &run->sealed, "the identity provider speaks of somebody else",
-                    reply);
+        return deny(crud, session, &run->sealed, ender,
+                    "the identity provider speaks of somebody else", reply);
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &now, why, sizeof(why)))
-        return deny(crud, session, &run->sealed, why, reply);
+        return deny(crud, session, &run->sealed, ENDER_RULES, why, reply);
     old = person_tokens(&session->person);
     person_add_tokens(&now, old);
     r = crud_begin(crud);
@@ -256,6 +284,8 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
         r = run_ask(crud, run, run_p);
     if (!r)
         r = judge_person(crud, run, session, reply);
+    if (r == ERR_SESSION_STALE || r == ERR_SIGN_IN_DENIED)
+        return give_turn_back(crud, session->id, r);
     return r ? r : answer_admitted(crud, session, &run->sealed, reply);
 }
 
@@ -279,7 +309,7 @@ static int judge_anew(crud_t *crud, session_t *session, const sealed_t *sealed, 
     int r;
 
     if (!sign_in_admits(sealed->module, sealed->config, &session->person, why, sizeof(why)))
-        return deny(crud, session, sealed, why, reply);
+        return deny(crud, session, sealed, ENDER_RULES, why, reply);
     r = crud_begin(crud);
     crud->request_key[0] = '\0';
     if (!r)
@@ -305,6 +335,20 @@ static int judge_by_older(session_t *session, const sealed_t *sealed, reply_t *r
     session_narrow(session, sealed);
     return session_is_over(session, bus_now_ms()) ? ERR_SESSION_GONE
                                                   : answer_session(session, reply);
+}
+
+/* Rules other than those by which it was judged last, and not older ones. If there are newer ones
+ * than these, whose edge is behind all the same, it is nobody's but theirs to keep what they
+ * say. */
+static int judge_by_other(crud_t *crud, session_t *session, const sealed_t *sealed, reply_t *reply)
+{
+    bool is_behind = false;
+    int r = is_due(session->due_ms) ? 0 : rules_newest_find(crud, sealed, &is_behind);
+
+    if (r)
+        return r;
+    return is_behind ? judge_by_older(session, sealed, reply)
+                     : judge_anew(crud, session, sealed, reply);
 }
 
 /* The sealed module must be that of the session. */
@@ -359,9 +403,9 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
     if (!run->engine_flow && session_is_beyond(&session, &run->sealed))
         return judge_by_older(&session, &run->sealed, reply);
     if (!run->engine_flow && !session_is_of_client(&session, &run->sealed))
-        return deny(crud, &session, &run->sealed,
+        return deny(crud, &session, &run->sealed, ENDER_RULES,
                     "the route asks its provider as another client now", reply);
     if (!run->engine_flow && is_known_enough(&session, &run->sealed))
-        return judge_anew(crud, &session, &run->sealed, reply);
+        return judge_by_other(crud, &session, &run->sealed, reply);
     return recheck(crud, &session, run, fresh ? &fresh : &run, reply);
 }

@@ -103,6 +103,13 @@ void session_person_hash(const char *account, const person_t *person, char out[W
                form && *form ? 5 : 4, out);
 }
 
+void session_sidless_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE])
+{
+    hash_lines((const char *const[]){account, person->provider_name, person->provider_url,
+                                     person->id, "", "any session"},
+               6, out);
+}
+
 /* Until the transaction is over nobody else ends all sessions of the person, or begins one. */
 static int lock_person(crud_t *crud, const char *person_hash)
 {
@@ -147,10 +154,15 @@ int session_check_person(crud_t *crud, const char *account, const person_t *pers
     any.name_form = NULL;
     session_person_hash(account, &any, hash);
     r = check_hash(crud, hash, proven_at);
-    if (r || !person->name_form || !*person->name_form)
-        return r;
-    session_person_hash(account, person, hash);
-    return check_hash(crud, hash, proven_at);
+    if (!r && person->name_form && *person->name_form) {
+        session_person_hash(account, person, hash);
+        r = check_hash(crud, hash, proven_at);
+    }
+    if (!r && words_equal(person->provider_name, "oidc") && !person->session_at_provider) {
+        session_sidless_hash(account, person, hash);
+        r = check_hash(crud, hash, proven_at);
+    }
+    return r;
 }
 
 int session_lock_provider(crud_t *crud, const char *provider_hash)

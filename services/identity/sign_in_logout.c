@@ -12,21 +12,39 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKEN_MAX = 16 << 10, BATCH = 100 /* sessions that one transaction ends */ };
+enum {
+    TOKEN_MAX = 16 << 10,
+    BATCH = 100,   /* sessions that one transaction ends */
+    KEY_MS = 8000, /* a token of a key that may be new waits for newer keys; with the fetch after
+                        that it is within an edge's deadline (20 s) */
+    KEY_AGAIN_MS = 1000
+};
+
 /* What a verified token ends. */
 typedef struct ending {
     const oidc_logout_t *said;
     const char *account, *issuer;
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE]; /* as session_provider_hashes */
     char token[WORDS_HEX_SIZE];                            /* what tells it from others */
-    char person[WORDS_HEX_SIZE]; /* session_person_hash; "": of whom one session ends */
+    char person[WORDS_HEX_SIZE]; /* whose sign-ins lead to nothing: session_person_hash, of a token
+                                    with sid session_sidless_hash; "": it names nobody */
 } ending_t;
+
+/* Begin the engine's flow about the token, at first or anew. */
+static int start_flow(run_t *run, const request_t *request, problem_t *problem)
+{
+    const json_t *token = json_object_get(request->body, "token");
+    _cleanup_(json_clear_ref) json_t *params = json_pack("{s:[O]}", "logout_token", token);
+
+    if (!params)
+        return problem_add(problem, ERR_INVALID_FIELD, "token", "must be text");
+    return run_start(run, PROVIDER_ENDED, &(provider_ask_t){.params = params});
+}
 
 static int begin_logout(crud_t *crud, const request_t *request, problem_t *problem, run_t **ret_run)
 {
     const char *token = json_string_value(json_object_get(request->body, "token"));
     _cleanup_(run_free) run_t *run = run_new();
-    _cleanup_(json_clear_ref) json_t *params = NULL;
     int r = sealed_open_any(&run->sealed, sign_in_key(crud), request->body, problem);
 
     if (r)
@@ -37,12 +55,33 @@ static int begin_logout(crud_t *crud, const request_t *request, problem_t *probl
     if (!run->sealed.engine || strcmp(run->sealed.module, "oidc"))
         return problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
                            "the route does not sign users in with OpenID Connect");
-    params = json_pack("{s:[s]}", "logout_token", token);
-    if (!params)
-        return problem_add(problem, ERR_INVALID_FIELD, "token", "must be text");
-    r = run_start(run, PROVIDER_ENDED, &(provider_ask_t){.params = params});
+    r = start_flow(run, request, problem);
     if (!r)
         *ret_run = take(run);
+    return r;
+}
+
+/* May the token be of a key that is new, which can be told in a moment? What is refused now is
+ * lost: few providers send it again. */
+static bool is_to_wait(const crud_t *crud, run_t *run)
+{
+    const int64_t now = bus_mono_ms();
+
+    return run->step == PROVIDER_UNAVAILABLE && oidc_may_be_new(run->engine_flow)
+           && now - run->began_ms < KEY_MS && crud->request->deadline_ms - now > KEY_AGAIN_MS
+           && key_wait_take(&run->key_wait, run->sealed.account);
+}
+
+/* The flow that could not tell is over; the next one begins with what is known then. */
+static int wait_for_key(crud_t *crud, run_t *run, run_t **run_p)
+{
+    void *state = *run_p;
+    int r;
+
+    run->sealed.engine->free(&run->engine_flow);
+    crud_weigh(crud, run_weight(run));
+    r = crud_pause(crud, run->sealed.account, KEY_AGAIN_MS, &state, run_free_state);
+    *run_p = state;
     return r;
 }
 
@@ -50,6 +89,7 @@ static void set_ending(ending_t *self, const run_t *run)
 {
     const char *client = json_string_value(json_object_get(run->sealed.config, "client_id"));
     char id[2 * OIDC_ID_MAX];
+    person_t who;
 
     *self = (ending_t){
         .said = oidc_ended(run->engine_flow),
@@ -60,12 +100,13 @@ static void set_ending(ending_t *self, const run_t *run)
     session_provider_hash(self->client, self->said->sid, self->provider);
     snprintf(id, sizeof(id), "jti\n%s", self->said->jti);
     session_provider_hash(self->client, id, self->token);
+    who = (person_t){.provider_name = "oidc",
+                     .provider_url = (char *)self->issuer,
+                     .id = (char *)self->said->sub};
     if (!*self->said->sid)
-        session_person_hash(self->account,
-                            &(person_t){.provider_name = "oidc",
-                                        .provider_url = (char *)self->issuer,
-                                        .id = (char *)self->said->sub},
-                            self->person);
+        session_person_hash(self->account, &who, self->person);
+    else if (*self->said->sub)
+        session_sidless_hash(self->account, &who, self->person);
 }
 
 /* Was the token taken before? 0 | ERR_SIGN_IN_PROVIDER | fault. */
@@ -124,10 +165,11 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     int r = crud_begin(crud);
 
     crud->request_key[0] = '\0';
-    if (!r)
-        r = session_lock_provider(crud, ending->provider);
+    /* in the order in which a sign-in takes both */
     if (!r && *ending->person)
         r = session_end_person(crud, ending->person);
+    if (!r)
+        r = session_lock_provider(crud, ending->provider);
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)
@@ -166,9 +208,13 @@ int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply)
     if (!run) {
         r = begin_logout(crud, request, &reply->problem, &fresh);
         run = fresh;
+    } else if (!run->engine_flow) {
+        r = start_flow(run, request, &reply->problem);
     }
     if (!r)
         r = run_advance(crud, run, fresh ? &fresh : &run, came);
+    if (!r && is_to_wait(crud, run))
+        return wait_for_key(crud, run, fresh ? &fresh : &run);
     if (!r)
         r = run_refusal(run, &reply->problem);
     return r ? r : finish_logout(crud, run, reply);

@@ -70,6 +70,7 @@ void run_free(run_t **self_p)
         return;
     if (self->engine_flow)
         self->sealed.engine->free(&self->engine_flow);
+    key_wait_done(&self->key_wait);
     sealed_done(&self->sealed);
     person_done(&self->person);
     free(self);
@@ -202,6 +203,7 @@ bool run_step(run_t *self, const wait_answer_t *answer)
             .reason = answer->why,
             .said = answer->said,
         };
+    self->is_told = self->is_told || (answer && !self->want.verb);
     self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &self->want);
     self->is_asking = self->step == PROVIDER_FETCH;
     self->ended = !self->is_asking;

@@ -2,6 +2,7 @@
  * ended. Between two steps, while the provider is asked, it lies with the request (waits.h). */
 #pragma once
 
+#include "services/identity/key_waits.h"
 #include "services/identity/person.h"
 #include "services/identity/sign_in_sealed.h"
 #include "common/base/config.h"
@@ -14,6 +15,7 @@ typedef struct run {
     bool ended;       /* step is how */
     provider_step_t step;
     bool is_asking; /* want is the flow's next request, and not handed over yet */
+    bool is_told;   /* the provider has answered, so the end is what that says */
     fetch_t want;
 
     /* The verb's own. */
@@ -22,6 +24,7 @@ typedef struct run {
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
     bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
     int64_t revision;     /* of the session log, before it asked somebody */
+    key_wait_t key_wait;  /* of a logout token */
 } run_t;
 
 /* An empty one; the caller frees it. */

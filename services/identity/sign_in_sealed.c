@@ -1,5 +1,6 @@
 #include "services/identity/sign_in_sealed.h"
 #include "services/identity/engines.h"
+#include "services/identity/rules_newest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, pro
 
 int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem)
 {
+    char place[SEALED_PLACE_SIZE];
     int r = open_text(self, key, "sealed", body, problem);
 
     if (r)
@@ -63,6 +65,8 @@ int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body,
     self->revision = sealed_number(self, "revision");
     if (self->revision < 0)
         self->revision = 0; /* no module has one */
+    sealed_place(self, place);
+    rules_newest_note(place, self->revision);
     return sign_in_digest(key, self->module, self->config, self->digest);
 }
 

@@ -18,8 +18,8 @@ typedef struct sealed {
     const provider_t *engine; /* of the module; NULL: this version has none */
 } sealed_t;
 
-/* Open the body's field "sealed", a module that is on. 0 | ERR_REQUIRED_MISSING, ERR_INVALID_FIELD
- * | -ENOMEM. *self is for sealed_done in any case. */
+/* Open the body's field "sealed", a module that is on, and note its revision (rules_newest.h). 0 |
+ * ERR_REQUIRED_MISSING, ERR_INVALID_FIELD | -ENOMEM. *self is for sealed_done in any case. */
 int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem);
 /* The same of one that may be off: of that edges bring what its provider signs people out with. */
 int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body,

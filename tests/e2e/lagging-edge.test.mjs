@@ -100,6 +100,40 @@ test('of a session that is due an edge that is behind asks nobody', { skip }, as
   assert.ok(server.asked.length > asked, 'one that is not behind does');
 });
 
+// The provider is being asked by these rules when newer ones judge the session: what becomes of both.
+async function askedMeanwhile(to, sealed, newer, change) {
+  const nina = await signIn(to, sealed);
+  let release;
+  sql(`UPDATE identity.sign_in_session SET due_ms = 1 WHERE session_id = '${nina.id}'`);
+  server.hold = new Promise((resolve) => { release = resolve; });
+  const asked = server.asked.length, first = check(nina, { sealed });
+  try {
+    await until(() => server.asked.length > asked, 'the provider to be asked', 60000);
+    sql(`UPDATE identity.sign_in_session SET rules_revision = ${newer} WHERE session_id = '${nina.id}'`);
+    change?.();
+  } finally { server.hold = null; release(); }
+  return { nina, answer: await first };
+}
+
+test('what the provider says ends a session, whatever rules have judged it meanwhile', { skip }, async () => {
+  const to = route(), rules = to.rules(1000, ['new.test'], { auth_check_interval: HOUR });
+  const { nina, answer } = await askedMeanwhile(to, rules, 2000, () => { server.gone = true; });
+  server.gone = false;
+  assert.equal(answer.code, SIGN_IN_DENIED, answer.msg);
+  assert.equal(await isListed(nina), false, 'its grant was taken back');
+});
+
+test('what rules of before make of that does not, and keeps nobody from asking the provider again', { skip }, async () => {
+  const to = route(), fields = { auth_check_interval: HOUR }, newer = to.rules(2000, ['new.test', 'other.test'], fields);
+  try {
+    const { nina, answer } = await askedMeanwhile(to, to.rules(1000, ['new.test'], fields), 2000, () => { server.users.nina.email = 'nina@other.test'; });
+    assert.equal(answer.code, SIGN_IN_DENIED, 'at their edge');
+    assert.ok(await isListed(nina));
+    assert.equal(sql(`SELECT checking_until_ms FROM identity.sign_in_session WHERE session_id = '${nina.id}'`), '0', 'its turn is over');
+    assert.equal((await check(nina, { sealed: newer })).code, OK);
+  } finally { server.users.nina.email = 'nina@new.test'; }
+});
+
 test('rules that come back are newer ones, whatever was between', { skip }, async () => {
   const to = route(), nina = await signIn(to, to.rules(1000, ['new.test'])), between = to.rules(2000, ['old.test']), back = to.rules(3000, ['new.test']);
   const again = await check(nina, { sealed: back });
@@ -107,6 +141,24 @@ test('rules that come back are newer ones, whatever was between', { skip }, asyn
   assert.notEqual(again.body.session.digest, nina.digest, 'and are told from those that were before');
   assert.equal((await check(nina, { sealed: between })).code, SIGN_IN_DENIED);
   assert.ok(await isListed(nina));
+});
+
+test('a session that nobody has used since newer rules came is ended by none of before', { skip }, async () => {
+  for (const isShown of [true, false]) { // to this copy of postern-identity; or a session was judged by them at another one
+    const to = route(), first = to.rules(1000, ['new.test']), between = to.rules(2000, ['old.test'], { maximum_duration: HOUR }), back = to.rules(3000, ['new.test']);
+    const nina = await signIn(to, first), other = await signIn(to, first), before = await shown(nina);
+    if (isShown) assert.equal((await check(other, { sealed: back })).code, OK);
+    else sql(`UPDATE identity.sign_in_session SET rules_revision = 3000 WHERE session_id = '${other.id}'`);
+    assert.equal((await check(nina, { sealed: between })).code, SIGN_IN_DENIED);
+    assert.ok(await isListed(nina), 'they refuse her at their edge alone');
+    const short = await check(nina, { sealed: to.rules(2000, ['new.test'], { maximum_duration: HOUR }) });
+    assert.equal(short.code, OK);
+    assert.ok(short.body.session.expires_ms < nina.expires_ms);
+    assert.equal((await shown(nina)).expires_at, before.expires_at, 'and say there alone how long she stays');
+    assert.equal((await check(nina, { sealed: back })).code, OK);
+    assert.equal((await check(nina, { sealed: to.rules(4000, ['old.test']) })).code, SIGN_IN_DENIED);
+    assert.equal(await isListed(nina), false, 'those that are in force end hers');
+  }
 });
 
 test('each change of a module gives it a higher revision, which the API does not show, and what is no change does not', { skip }, async () => {

@@ -5,6 +5,7 @@
 #include "tests/unit/oidc_op.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #define A_PROVIDER _cleanup_(op_destroy) op_t *op = a_provider()
@@ -51,6 +52,18 @@ static provider_step_t comes(op_t *op, EVP_PKEY *key, const char *kid)
 {
     bring(op, key, kid, PROVIDER_ENDED);
     return op_run(op, PROVIDER_ENDED, NULL);
+}
+
+/* Those that may come at once, by key ids that nobody has. */
+static void use_up_fetches(op_t *op)
+{
+    char kid[16];
+
+    for (int i = 0; i < PROVIDER_CACHE_SPARE; i++) {
+        snprintf(kid, sizeof(kid), "made-up-%d", i);
+        cr_assert_eq(comes(op, op->key, kid), PROVIDER_INVALID, "%s", op->why);
+    }
+    cr_assert_eq(comes(op, op->key, "made-up"), PROVIDER_UNAVAILABLE, "%s", op->why);
 }
 
 /* The provider signs with a new key, and has that one alone. */
@@ -132,7 +145,7 @@ Test(oidc_keys, once_the_fetch_is_over_nobody_is_asked_for_a_made_up_key_and_nob
     unsigned calls;
 
     cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
-    cr_assert_eq(comes(op, op->key, "made-up"), PROVIDER_INVALID);
+    use_up_fetches(op);
     calls = op->calls[OP_KEYS];
     for (int i = 0; i < 5; i++) {
         cr_assert_eq(comes(op, op->key, "made-up"), PROVIDER_UNAVAILABLE, "%s", op->why);
@@ -146,26 +159,64 @@ Test(oidc_keys, once_the_fetch_is_over_nobody_is_asked_for_a_made_up_key_and_nob
     cr_assert_eq(op->calls[OP_KEYS], calls + 1);
 }
 
-Test(oidc_keys, those_who_wait_for_a_fetch_that_brings_no_such_key_have_one_turn_among_them)
+Test(oidc_keys, a_made_up_key_a_minute_keeps_no_new_one_from_being_noticed)
+{
+    A_PROVIDER;
+    char kid[16];
+
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(comes(op, op->key, "made-up"), PROVIDER_INVALID, "%s", op->why);
+        snprintf(kid, sizeof(kid), "k%d", i + 2);
+        change_keys(op, kid);
+        cr_assert_eq(comes(op, op->key, kid), PROVIDER_DONE, "%s", op->why);
+        op->now_s += 60;
+    }
+}
+
+Test(oidc_keys, a_flow_that_could_not_tell_says_so_until_it_is_asked_again)
+{
+    A_PROVIDER;
+    void *flow;
+    fetch_t want = {0};
+
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    use_up_fetches(op);
+    change_keys(op, "k2");
+    bring(op, op->key, "k2", PROVIDER_ENDED);
+    flow = op_start(op, PROVIDER_ENDED);
+    cr_assert_eq(op_step(op, flow, &want), PROVIDER_UNAVAILABLE);
+    cr_assert(oidc_may_be_new(flow));
+    provider_oidc.free(&flow);
+    op->now_s += PROVIDER_CACHE_AGAIN_S;
+    op->status[OP_KEYS] = 503;
+    flow = op_start(op, PROVIDER_ENDED);
+    want = (fetch_t){0};
+    cr_assert_eq(op_step(op, flow, &want), PROVIDER_FETCH);
+    cr_assert_eq(op_step(op, flow, &want), PROVIDER_UNAVAILABLE);
+    cr_assert_not(oidc_may_be_new(flow), "the provider says nothing of its keys");
+    provider_oidc.free(&flow);
+}
+
+Test(oidc_keys, those_who_wait_for_a_fetch_that_brings_no_such_key_have_its_turns_among_them)
 {
     A_PROVIDER;
     _cleanup_(crowd_done) crowd_t crowd = {.op = op};
-    unsigned calls, asked = 0;
+    unsigned calls;
 
     cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
     bring(op, op->key, "made-up", PROVIDER_ENDED);
     for (size_t i = 0; i < CROWD; i++)
         cr_assert_eq(crowd_comes(&crowd, PROVIDER_ENDED, i), PROVIDER_FETCH);
     calls = op->calls[OP_KEYS];
-    for (size_t i = 0; i < CROWD; i++) {
-        provider_step_t step = op_step(op, crowd.flows[i], &crowd.wants[i]);
-
-        asked += step == PROVIDER_FETCH;
-        cr_assert_eq(step, i ? PROVIDER_UNAVAILABLE : PROVIDER_INVALID, "flow %zu: %s", i,
+    cr_assert_eq(op_step(op, crowd.flows[0], &crowd.wants[0]), PROVIDER_INVALID);
+    for (size_t i = 1; i < CROWD; i++)
+        cr_assert_eq(op_step(op, crowd.flows[i], &crowd.wants[i]), PROVIDER_FETCH, "flow %zu", i);
+    for (size_t i = 1; i < CROWD; i++)
+        cr_assert_eq(op_step(op, crowd.flows[i], &crowd.wants[i]),
+                     i > 1 ? PROVIDER_UNAVAILABLE : PROVIDER_INVALID, "flow %zu: %s", i,
                      why(&crowd, i));
-    }
-    cr_assert_eq(asked, 0, "the turn is the first one's");
-    cr_assert_eq(op->calls[OP_KEYS], calls + CROWD, "which are one request, and none beyond");
+    cr_assert_eq(op->calls[OP_KEYS], calls + CROWD + CROWD - 1, "two requests, and none beyond");
 }
 
 Test(oidc_keys, who_waits_for_keys_that_were_asked_for_too_early_asks_by_itself)
@@ -207,12 +258,45 @@ Test(oidc_keys, a_key_set_that_does_not_come_makes_no_token_wrong)
         cr_assert_eq(op_step(op, crowd.flows[i], &crowd.wants[i]), PROVIDER_UNAVAILABLE,
                      "flow %zu: %s", i, why(&crowd, i));
     op->status[OP_KEYS] = 200;
-    cr_assert_eq(comes(op, op->key, "k2"), PROVIDER_UNAVAILABLE, "its turn is used up");
-    op->now_s += PROVIDER_CACHE_AGAIN_S;
     cr_assert_eq(comes(op, op->key, "k2"), PROVIDER_DONE, "%s", op->why);
 }
 
-Test(oidc_keys, a_fetch_whose_flow_is_gone_is_awaited_by_nobody)
+Test(oidc_keys, a_wrong_signature_is_wrong_also_where_no_newer_keys_come)
+{
+    A_PROVIDER;
+    EVP_PKEY *stranger = op_key("ES256");
+
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    op->status[OP_KEYS] = 503;
+    bring(op, stranger, "k1", PROVIDER_BEARER);
+    cr_assert_eq(op_run(op, PROVIDER_BEARER, NULL), PROVIDER_DENIED, "%s", op->why);
+    cr_assert(strstr(op->why, "its signature is wrong"), "%s", op->why);
+    cr_assert_eq(op->calls[OP_KEYS], 2);
+    EVP_PKEY_free(stranger);
+}
+
+Test(oidc_keys, a_key_set_that_is_no_good_to_a_flow_weighs_nothing_while_a_newer_one_is_fetched)
+{
+    A_PROVIDER;
+    _cleanup_(crowd_done) crowd_t crowd = {.op = op};
+    char large[100000];
+
+    memset(large, 'x', sizeof(large) - 1);
+    large[sizeof(large) - 1] = '\0';
+    op_set(op->documents[OP_KEYS], "padding", json_string(large));
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    bring(op, op->key, "k2", PROVIDER_ENDED);
+    cr_assert_eq(crowd_comes(&crowd, PROVIDER_ENDED, 0), PROVIDER_FETCH);
+    cr_assert_lt(provider_oidc.weight(crowd.flows[0]), sizeof(large));
+    op->now_s += PROVIDER_CACHE_LIFE_S;
+    bring(op, op->key, "k1", PROVIDER_ENDED);
+    cr_assert_eq(crowd_comes(&crowd, PROVIDER_ENDED, 1), PROVIDER_FETCH, "metadata, too");
+    cr_assert_eq(op_step(op, crowd.flows[1], &crowd.wants[1]), PROVIDER_FETCH);
+    cr_assert_gt(provider_oidc.weight(crowd.flows[1]), sizeof(large),
+                 "one that is old serves if the provider does not answer");
+}
+
+Test(oidc_keys, a_fetch_whose_flow_is_gone_is_awaited_while_others_wait_for_its_answer)
 {
     A_PROVIDER;
     _cleanup_(crowd_done) crowd_t crowd = {.op = op};
@@ -225,8 +309,9 @@ Test(oidc_keys, a_fetch_whose_flow_is_gone_is_awaited_by_nobody)
     provider_oidc.free(&crowd.flows[1]);
     cr_assert_eq(crowd_comes(&crowd, PROVIDER_ENDED, 1), PROVIDER_FETCH, "that one only waited");
     provider_oidc.free(&crowd.flows[0]);
-    cr_assert_eq(crowd_comes(&crowd, PROVIDER_ENDED, 0), PROVIDER_UNAVAILABLE);
+    cr_assert_eq(crowd_comes(&crowd, PROVIDER_ENDED, 0), PROVIDER_FETCH, "%s", why(&crowd, 0));
     cr_assert_eq(op_step(op, crowd.flows[2], &crowd.wants[2]), PROVIDER_DONE, "%s", why(&crowd, 2));
+    cr_assert_eq(op_step(op, crowd.flows[0], &crowd.wants[0]), PROVIDER_DONE, "%s", why(&crowd, 0));
 }
 
 Test(oidc_keys, a_wrong_signature_uses_up_no_turn_of_keys_that_are_new)

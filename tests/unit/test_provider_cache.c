@@ -23,7 +23,18 @@ static provider_cached_t find(provider_cache_t *cache, const char *name, int64_t
 
 static void put(provider_cache_t *cache, const char *name, int64_t now_s)
 {
-    provider_cache_put(cache, "ac_1", "keys", name, name, strlen(name), "max-age=100", now_s);
+    provider_cache_put(
+        cache, "ac_1", "keys", name,
+        &(provider_document_t){.text = name, .len = strlen(name), .cache_control = "max-age=100"},
+        now_s);
+}
+
+/* A document of that many bytes of an account. */
+static void put_large(provider_cache_t *cache, const char *account, const char *name, char *text,
+                      size_t len)
+{
+    provider_cache_put(cache, account, "keys", name,
+                       &(provider_document_t){.text = text, .len = len}, NOW_S);
 }
 
 Test(provider_cache, lives_as_long_as_the_answer_says_within_bounds)
@@ -83,26 +94,37 @@ Test(provider_cache, what_was_used_longest_ago_makes_room)
     cr_assert_eq(find(cache, "a", NOW_S), PROVIDER_CACHE_FRESH);
     memset(large, 'x', sizeof(large) - 1);
     large[sizeof(large) - 1] = '\0';
-    provider_cache_put(cache, "ac_1", "keys", "d", large, 8999, NULL, NOW_S);
-    provider_cache_put(cache, "ac_1", "keys", "e", large, 8999, NULL, NOW_S);
+    put_large(cache, "ac_1", "d", large, 8999);
+    put_large(cache, "ac_1", "e", large, 8999);
     cr_assert_eq(find(cache, "a", NOW_S), PROVIDER_CACHE_NONE);
     cr_assert_eq(find(cache, "d", NOW_S), PROVIDER_CACHE_NONE);
-    provider_cache_put(cache, "ac_1", "metadata", large, large, 8999, NULL, NOW_S);
+    put_large(cache, "ac_1", large, large, 8999);
     cr_assert_eq(find(cache, large, NOW_S), PROVIDER_CACHE_NONE, "larger than all");
     provider_cache_destroy(&cache);
 }
 
-/* Is a fetch out of turn this flow's? It is over at once. */
-static bool again(provider_cache_t *cache, const char *account, provider_asker_t asker,
-                  const char *name, int64_t now_s)
+/* Is a fetch out of turn this flow's? It is over at once. lacks: the key id. */
+static bool again_for(provider_cache_t *cache, const char *account, provider_asker_t asker,
+                      const char *name, const char *lacks, int64_t now_s)
 {
     const provider_wanted_t wanted = {
-        .account = account, .kind = "keys", .name = name, .asker = asker};
+        .account = account, .kind = "keys", .name = name, .asker = asker, .lacks = lacks};
     uint64_t fetch;
     provider_again_t may = provider_cache_again(cache, &wanted, now_s, &fetch);
 
-    provider_cache_end(cache, fetch);
+    provider_cache_end(cache, fetch, true);
     return may == PROVIDER_AGAIN_FETCH;
+}
+
+/* The same of a key id that nobody has named before. */
+static bool again(provider_cache_t *cache, const char *account, provider_asker_t asker,
+                  const char *name, int64_t now_s)
+{
+    static _Atomic unsigned count;
+    char lacks[16];
+
+    snprintf(lacks, sizeof(lacks), "k%u", count++);
+    return again_for(cache, account, asker, name, lacks, now_s);
 }
 
 static void *use(void *arg)
@@ -133,7 +155,8 @@ Test(provider_cache, is_shared_by_threads)
 /* One of several accounts: its document of that name. */
 static void put_of(provider_cache_t *cache, const char *account, const char *name)
 {
-    provider_cache_put(cache, account, "keys", name, name, strlen(name), NULL, NOW_S);
+    provider_cache_put(cache, account, "keys", name,
+                       &(provider_document_t){.text = name, .len = strlen(name)}, NOW_S);
 }
 
 static bool has(provider_cache_t *cache, const char *account, const char *name)
@@ -176,40 +199,90 @@ Test(provider_cache, an_account_of_large_documents_throws_out_its_own_alone)
     put_of(cache, "ac_few", "https://idp.example");
     for (int i = 0; i < 50; i++) {
         snprintf(name, sizeof(name), "many/%d", i);
-        provider_cache_put(cache, "ac_many", "keys", name, large, sizeof(large), NULL, NOW_S);
+        put_large(cache, "ac_many", name, large, sizeof(large));
     }
     cr_assert(has(cache, "ac_few", "https://idp.example"));
     cr_assert(has(cache, "ac_many", "many/49"));
     provider_cache_destroy(&cache);
 }
 
-Test(provider_cache, each_account_and_asker_has_a_fetch_out_of_turn_of_its_own)
+/* How many are made at once. */
+static int again_at_once(provider_cache_t *cache, const char *account, provider_asker_t asker,
+                         const char *name, int64_t now_s)
+{
+    int count = 0;
+
+    while (count < 100 && again(cache, account, asker, name, now_s))
+        count++;
+    return count;
+}
+
+Test(provider_cache, each_account_and_asker_has_fetches_out_of_turn_of_its_own)
 {
     provider_cache_t *cache = provider_cache_new(8, 1 << 20);
     static const struct {
         const char *account, *name;
         provider_asker_t asker;
-        int at_s;
-        bool may;
+        int at_s, at_once;
     } cases[] = {
-        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 0, true},
-        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 59, false},
-        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, -1, false}, /* it began before, and came here later */
-        {"ac_b", "k", PROVIDER_ASKER_LOGOUT, 59, true},
-        {"ac_a", "other", PROVIDER_ASKER_LOGOUT, 59, true},
-        {"ac_a", "k", PROVIDER_ASKER_BEARER, 59, true},
-        {"ac_a", "k", PROVIDER_ASKER_SIGN_IN, 59, true},
-        {"ac_a", "k", PROVIDER_ASKER_SIGN_IN, 118, false},
-        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 60, true},
-        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 61, false},
-        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, -600, true},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 0, 4},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 5, 0},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, -1, 0}, /* it began before, and came here later */
+        {"ac_b", "k", PROVIDER_ASKER_LOGOUT, 5, 4},
+        {"ac_a", "other", PROVIDER_ASKER_LOGOUT, 5, 4},
+        {"ac_a", "k", PROVIDER_ASKER_BEARER, 5, 4},
+        {"ac_a", "k", PROVIDER_ASKER_SIGN_IN, 5, 4},
+        {"ac_a", "k", PROVIDER_ASKER_SIGN_IN, 10, 0},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 6, 1},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 11, 0},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 18, 2},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 3600, 4},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 600, 4}, /* a clock that was set back */
     };
 
     put(cache, "k", NOW_S);
     for (size_t i = 0; i < LEN(cases); i++)
-        cr_assert_eq(
-            again(cache, cases[i].account, cases[i].asker, cases[i].name, NOW_S + cases[i].at_s),
-            cases[i].may, "case %zu", i);
+        cr_assert_eq(again_at_once(cache, cases[i].account, cases[i].asker, cases[i].name,
+                                   NOW_S + cases[i].at_s),
+                     cases[i].at_once, "case %zu", i);
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, a_key_id_that_is_made_up_each_minute_leaves_fetches_to_one_that_is_new)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    int fetched = 0;
+
+    for (int at_s = 0; at_s < 600; at_s += 60) {
+        cr_assert(again(cache, "ac_a", PROVIDER_ASKER_LOGOUT, "k", NOW_S + at_s));
+        cr_assert(again(cache, "ac_a", PROVIDER_ASKER_LOGOUT, "k", NOW_S + at_s));
+    }
+    for (int at_s = 1000; at_s < 1600; at_s++)
+        fetched += again_at_once(cache, "ac_a", PROVIDER_ASKER_LOGOUT, "k", NOW_S + at_s);
+    cr_assert_eq(fetched, 4 + 99, "whatever comes, the provider is asked for 10 a minute");
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, what_was_looked_for_in_vain_leaves_fetches_to_what_is_new)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    const provider_asker_t asker = PROVIDER_ASKER_LOGOUT;
+
+    cr_assert(again_for(cache, "ac_a", asker, "k", "made-up", NOW_S));
+    cr_assert(again_for(cache, "ac_a", asker, "k", "made-up", NOW_S));
+    cr_assert_not(again_for(cache, "ac_a", asker, "k", "made-up", NOW_S));
+    cr_assert(again_for(cache, "ac_a", asker, "k", NULL, NOW_S), "one without an id, the first");
+    cr_assert_not(again_for(cache, "ac_a", asker, "k", NULL, NOW_S));
+    cr_assert(again_for(cache, "ac_a", asker, "k", "new", NOW_S));
+    cr_assert_not(again_for(cache, "ac_a", asker, "k", "newer", NOW_S));
+    cr_assert_not(again_for(cache, "ac_a", asker, "k", "made-up", NOW_S + 17));
+    cr_assert(again_for(cache, "ac_a", asker, "k", "made-up", NOW_S + 18),
+              "nor is it out of the question that somebody has that key by now");
+    cr_assert(again_for(cache, "ac_b", asker, "k", "made-up", NOW_S), "another account");
+    for (int i = 0; i < 3; i++)
+        cr_assert(again(cache, "ac_a", asker, "k", NOW_S + 200));
+    cr_assert(again_for(cache, "ac_a", asker, "k", "made-up", NOW_S + 200),
+              "what was long ago is new");
     provider_cache_destroy(&cache);
 }
 
@@ -239,7 +312,7 @@ Test(provider_cache, what_the_document_contradicts_has_turns_of_its_own_that_are
 
         cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S + cases[i].at_s, &fetch),
                      cases[i].again, "case %zu", i);
-        provider_cache_end(cache, fetch);
+        provider_cache_end(cache, fetch, true);
     }
     provider_cache_destroy(&cache);
 }
@@ -261,17 +334,73 @@ Test(provider_cache, who_comes_while_a_fetch_is_under_way_waits_for_it)
     wanted.waits = PROVIDER_CACHE_WAITS_MAX;
     cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &other), PROVIDER_AGAIN_FETCH,
                  "a wait costs no turn, and nobody waits for ever");
-    provider_cache_end(cache, first);
+    provider_cache_end(cache, first, true);
     wanted.waits = 0;
     cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &first), PROVIDER_AGAIN_WAIT,
                  "what ended was not the newer one");
-    provider_cache_end(cache, other);
-    provider_cache_end(cache, other);
-    provider_cache_end(cache, 0);
+    provider_cache_end(cache, other, true);
+    provider_cache_end(cache, other, true);
+    provider_cache_end(cache, 0, true);
+    cr_assert_eq(again_at_once(cache, "ac_a", wanted.asker, "k", NOW_S), 3, "one was used up");
     cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &other), PROVIDER_AGAIN_NO);
     cr_assert_eq(other, 0);
     cr_assert(provider_cache_begin(cache, "ac_a", "keys", "k", NOW_S, &other));
-    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S + PROVIDER_CACHE_AGAIN_S, &first),
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S + PROVIDER_CACHE_FETCH_MAX_S, &first),
                  PROVIDER_AGAIN_FETCH, "one that never ended holds nobody up for ever");
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, a_fetch_that_brings_nothing_is_over_with_the_last_who_takes_part_in_it)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    const provider_wanted_t wanted = {
+        .account = "ac_a", .kind = "keys", .name = "k", .asker = PROVIDER_ASKER_LOGOUT};
+    uint64_t first, second, third;
+
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &first), PROVIDER_AGAIN_FETCH);
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &second), PROVIDER_AGAIN_WAIT);
+    provider_cache_end(cache, first, false);
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &third), PROVIDER_AGAIN_WAIT,
+                 "the second one still waits for its answer");
+    cr_assert_eq(third, first);
+    provider_cache_end(cache, second, false);
+    provider_cache_end(cache, third, false);
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &third), PROVIDER_AGAIN_FETCH);
+    cr_assert_eq(provider_cache_again(cache, &wanted, NOW_S, &second), PROVIDER_AGAIN_WAIT);
+    provider_cache_end(cache, second, true);
+    cr_assert(provider_cache_begin(cache, "ac_a", "keys", "k", NOW_S, &first),
+              "what has come is awaited by nobody");
+    provider_cache_destroy(&cache);
+}
+
+/* As a flow puts what its fetch has brought. */
+static void put_fetched(provider_cache_t *cache, uint64_t fetch, const char *text, int64_t now_s)
+{
+    provider_cache_put(cache, "ac_1", "keys", "k",
+                       &(provider_document_t){.text = text, .len = strlen(text), .fetch = fetch},
+                       now_s);
+}
+
+static bool is_kept(provider_cache_t *cache, const char *text)
+{
+    _cleanup_(free_mem) char *kept = NULL;
+    size_t len = 0;
+
+    provider_cache_find(cache, "ac_1", "keys", "k", NOW_S, &kept, &len);
+    return kept && !strcmp(kept, text);
+}
+
+Test(provider_cache, an_answer_that_comes_late_takes_the_place_of_no_newer_one)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    uint64_t first, second;
+
+    cr_assert(provider_cache_begin(cache, "ac_1", "keys", "k", NOW_S, &first));
+    put_fetched(cache, first, "withdrawn", NOW_S);
+    provider_cache_end(cache, first, true);
+    cr_assert(provider_cache_begin(cache, "ac_2", "keys", "k", NOW_S, &second));
+    put_fetched(cache, second, "new", NOW_S);
+    put_fetched(cache, first, "withdrawn", NOW_S);
+    cr_assert(is_kept(cache, "new"));
     provider_cache_destroy(&cache);
 }

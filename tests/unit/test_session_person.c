@@ -36,11 +36,17 @@ Test(session_person, is_another_one_by_another_form_of_the_name)
         {"saml", "ada", "- ab12 -"}, {"saml", "ada", "- - ab12"}, {"saml", "bob", "- - -"},
         {"oidc", "ada", "- - -"},
     };
-    char hashes[sizeof(people) / sizeof(people[0])][WORDS_HEX_SIZE];
+    char hashes[sizeof(people) / sizeof(people[0])][WORDS_HEX_SIZE], sidless[WORDS_HEX_SIZE];
 
     for (size_t i = 0; i < sizeof(people) / sizeof(people[0]); i++) {
         hash_of(people[i].name, people[i].id, people[i].form, hashes[i]);
         for (size_t other = 0; other < i; other++)
             cr_assert_str_neq(hashes[i], hashes[other], "%zu and %zu", other, i);
+        session_sidless_hash("ac_1",
+                             &(person_t){.provider_name = (char *)people[i].name,
+                                         .provider_url = "https://idp.test",
+                                         .id = (char *)people[i].id},
+                             sidless);
+        cr_assert_str_neq(hashes[i], sidless, "whose session is not known is another one, too");
     }
 }

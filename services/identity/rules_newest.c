@@ -1,0 +1,121 @@
+#include "services/identity/rules_newest.h"
+#include "common/base/cleanup.h"
+
+#include <pthread.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PLACES = 8192,
+    LOOKED_AT = 1000 /* sessions of a place, by its index */
+};
+
+/* Two that have the same place in the table take it from each other: what was known of one is then
+ * what its sessions say. */
+typedef struct newest {
+    uint64_t hash; /* 0: free */
+    int64_t revision;
+    int64_t look_ms; /* sessions are not looked through before */
+} newest_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static newest_t table[PLACES];
+static unsigned char secret[crypto_shorthash_KEYBYTES]; /* nobody can choose whose place to take */
+
+static void make_secret(void)
+{
+    randombytes_buf(secret, sizeof(secret));
+}
+
+static uint64_t hash_of(const char *place)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned char out[crypto_shorthash_BYTES];
+    uint64_t hash;
+
+    pthread_once(&once, make_secret);
+    crypto_shorthash(out, (const unsigned char *)place, strlen(place), secret);
+    memcpy(&hash, out, sizeof(hash));
+    return hash ? hash : 1;
+}
+
+/* Under the lock. */
+static newest_t *find_or_add(uint64_t hash)
+{
+    newest_t *one = &table[hash % PLACES];
+
+    if (one->hash != hash)
+        *one = (newest_t){.hash = hash};
+    return one;
+}
+
+void rules_newest_note(const char *place, int64_t revision)
+{
+    const uint64_t hash = hash_of(place);
+    newest_t *one;
+
+    pthread_mutex_lock(&lock);
+    one = find_or_add(hash);
+    if (one->revision < revision)
+        one->revision = revision;
+    pthread_mutex_unlock(&lock);
+}
+
+int64_t rules_newest_known(const char *place)
+{
+    const uint64_t hash = hash_of(place);
+    const newest_t *one = &table[hash % PLACES];
+    int64_t revision;
+
+    pthread_mutex_lock(&lock);
+    revision = one->hash == hash ? one->revision : 0;
+    pthread_mutex_unlock(&lock);
+    return revision;
+}
+
+bool rules_newest_take_look(const char *place, int64_t now_ms)
+{
+    const uint64_t hash = hash_of(place);
+    newest_t *one;
+    bool may;
+
+    pthread_mutex_lock(&lock);
+    one = find_or_add(hash);
+    may = !one->look_ms || one->look_ms <= now_ms;
+    if (may)
+        one->look_ms = now_ms + RULES_NEWEST_LOOK_MS;
+    pthread_mutex_unlock(&lock);
+    return may;
+}
+
+/* By which rules some of the sessions of the place were judged. */
+static int look(crud_t *crud, const char *place)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char most[16];
+    int r;
+
+    snprintf(most, sizeof(most), "%d", LOOKED_AT);
+    r = pg_exec(crud->pg, &res,
+                "SELECT coalesce(max(rules_revision), 0) FROM "
+                "(SELECT rules_revision FROM sign_in_session WHERE place = $1 LIMIT $2::int) s",
+                2, place, most);
+    if (!r)
+        rules_newest_note(place, strtoll(PQgetvalue(res, 0, 0), NULL, 10));
+    return r;
+}
+
+int rules_newest_find(crud_t *crud, const sealed_t *sealed, bool *ret_newer)
+{
+    char place[SEALED_PLACE_SIZE];
+    int r = 0;
+
+    sealed_place(sealed, place);
+    if (rules_newest_known(place) <= sealed->revision
+        && rules_newest_take_look(place, bus_mono_ms()))
+        r = look(crud, place);
+    *ret_newer = !r && rules_newest_known(place) > sealed->revision;
+    return r;
+}
