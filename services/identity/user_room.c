@@ -124,11 +124,16 @@ static int delete_idlest(crud_t *crud, user_room_t *room, problem_t *problem)
  * nobody | fault. */
 static int delete_somebody(crud_t *crud, user_room_t *room, problem_t *problem)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = room_find_oldest(crud, room->account, &res);
+    _cleanup_(pgresult_clear) PGresult *oldest = NULL;
+    _cleanup_(pgresult_clear) PGresult *any = NULL;
+    const PGresult *res;
+    int r = room_find_oldest(crud, room->account, &oldest);
 
+    if (!r && !PQntuples(oldest))
+        r = room_find_any(crud, room->account, &any);
     if (r)
         return r;
+    res = PQntuples(oldest) ? oldest : any;
     if (!PQntuples(res))
         return delete_idlest(crud, room, problem);
     r = delete_user(crud, room->account, PQgetvalue(res, 0, 0), "", problem);

@@ -1,6 +1,7 @@
 #include "services/identity/user_room_choice.h"
 #include "common/base/cleanup.h"
 
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 
@@ -44,6 +45,27 @@ int room_find_oldest(crud_t *crud, const char *account, PGresult **ret_res)
                    "     AND provider_url IS NOT NULL ORDER BY last_login, id LIMIT " USERS
                    "), " OLDEST_OF_SOME,
                    1, account);
+}
+
+/* Ids begin with a time, so those from some id on came at one time. Their hashes are by chance:
+ * from whatever hash on users are a fair choice. Behind the last comes the first. */
+int room_find_any(crud_t *crud, const char *account, PGresult **ret_res)
+{
+    char from[24];
+    int64_t random;
+
+    randombytes_buf(&random, sizeof(random));
+    snprintf(from, sizeof(from), "%" PRId64, random);
+    return pg_exec(crud->pg, ret_res,
+                   "WITH behind AS (SELECT id FROM application_user WHERE account_id = $1 "
+                   "     AND provider_url IS NOT NULL AND hashtextextended(id, 0) >= $2::bigint "
+                   "     ORDER BY hashtextextended(id, 0) LIMIT " USERS "), "
+                   "before AS (SELECT id FROM application_user WHERE account_id = $1 "
+                   "     AND provider_url IS NOT NULL AND hashtextextended(id, 0) < $2::bigint "
+                   "     ORDER BY hashtextextended(id, 0) LIMIT " USERS "), "
+                   "some_users AS (SELECT * FROM behind UNION ALL SELECT * FROM before LIMIT " USERS
+                   "), " OLDEST_OF_SOME,
+                   2, account, from);
 }
 
 /* ---- a choice of sessions ---- */

@@ -11,6 +11,9 @@
  * ago. Row: id, last_login. */
 int room_find_oldest(crud_t *crud, const char *account, PGresult **ret_res);
 
+/* The same among some who have no session, of 1,000 of the account that are chosen at random. */
+int room_find_any(crud_t *crud, const char *account, PGresult **ret_res);
+
 /* Of users who have one session: whose session was idle for longest, among those whom the same
  * provider vouches for that vouches for most of a choice, or else for the newcomer. One that is in
  * use goes only where the former vouches for more than half of all, and another one for the

@@ -310,6 +310,15 @@ test('so does one that is far over its limit of sessions, and nobody whose only 
   assert.equal(await metric('users_deleted_for_room'), 0);
 });
 
+test('nobody who has a session makes room while somebody has none, however many have signed in longer ago', options, async () => {
+  await anew(1100);
+  seed(1000, 1, 10, 40);
+  seed(100, 0, 1, 0);
+  await signInAll('new');
+  assert.deepEqual([counted('application_session'), counted('application_user')], [1001, 1100]);
+  assert.deepEqual([await metric('users_deleted_for_room'), await metric('sessions_ended_for_room')], [1, 0]);
+});
+
 test('a session that somebody uses at this moment does not make room, and nobody waits for it', options, async () => {
   await anew(2);
   const all = await signInAll('one', 'two'), proof = await prove('new');
