@@ -8,6 +8,8 @@
 
 enum { SESSION_HOST_SIZE = 256, SESSION_PLACE_SIZE = SEALED_PLACE_SIZE + 80 + SESSION_HOST_SIZE };
 
+struct user_room; /* user_room.h */
+
 typedef struct session {
     char id[ID_MAX], user[ID_MAX], account[64], edge[ID_MAX], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
@@ -60,9 +62,10 @@ void session_act_as(session_act_t *self, crud_t *crud, const char *account, cons
 /* The end: crud's request is that of before. */
 void session_act_done(session_act_t *self);
 
-/* In a transaction: make or update the user that this person is, and make a session of his. token:
- * the cookie's value. 0 | ERR_LIMIT_EXCEEDED | PG_AGAIN | fault. */
-int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
+/* In a transaction, behind user_room_begin: make or update the user that the newcomer is, and make
+ * a session of his. token: the cookie's value. 0 | ERR_LIMIT_EXCEEDED, as user_room_add | PG_AGAIN
+ * | fault. */
+int session_make(crud_t *crud, const sealed_t *sealed, struct user_room *room,
                  const request_t *request, const char *token, problem_t *problem);
 
 /* May the route of a sealed module (or of its place) end it, whose edge has been shown its cookie?

@@ -10,18 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    OLDEST_MAX = 32, /* sessions of a user that one sign-in ends */
-    ROOMS_MAX = 8    /* times that one sign-in makes room: sign-ins that came at once may have made
-                        more than the limit, because none of them sees the others' */
-};
-
-/* What a limit has said does not matter any more: there is room now. */
-static void forget_problem(problem_t *problem)
-{
-    problem_done(problem);
-    *problem = (problem_t){0};
-}
+enum { OLDEST_MAX = 32 /* sessions of a user that one sign-in ends */ };
 
 static const char *or_empty(const char *text)
 {
@@ -74,9 +63,9 @@ static int update_user(crud_t *crud, const char *account, const person_t *person
     return 0;
 }
 
-static int add_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
-                    problem_t *problem, char ret_id[ID_MAX])
+static int add_user(crud_t *crud, user_room_t *room, problem_t *problem, char ret_id[ID_MAX])
 {
+    const person_t *person = room->newcomer;
     _cleanup_(json_clear_ref) json_t *document = NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
     session_act_t act;
@@ -88,31 +77,20 @@ static int add_user(crud_t *crud, const sealed_t *sealed, const person_t *person
     document = new_user(ret_id, person, now);
     if (!document)
         return -ENOMEM;
-    session_act_as(&act, crud, sealed->account, ret_id, person_vouched_email(person), "SIGN_IN");
-    r = crud_add(crud, kind_find("application_user"), document, problem, &row);
+    session_act_as(&act, crud, room->account, ret_id, person_vouched_email(person), "SIGN_IN");
+    r = user_room_add(crud, room, kind_find("application_user"), document, problem, &row);
     session_act_done(&act);
     if (!r)
         snprintf(ret_id, ID_MAX, "%s", json_string_value(json_object_get(row, "id")));
     return r == PG_DUPLICATE ? PG_AGAIN : r; /* another call has made it meanwhile */
 }
 
-/* The user that this person is; a new one, if there is none. */
-static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
-                     problem_t *problem, char ret_id[ID_MAX])
+/* The user that the newcomer is; a new one, if there is none. */
+static int find_user(crud_t *crud, user_room_t *room, problem_t *problem, char ret_id[ID_MAX])
 {
-    int r = update_user(crud, sealed->account, person, NULL, ret_id);
+    int r = update_user(crud, room->account, room->newcomer, NULL, ret_id);
 
-    if (r != ERR_NOT_FOUND)
-        return r;
-    r = add_user(crud, sealed, person, problem, ret_id);
-    for (int i = 0; r == ERR_LIMIT_EXCEEDED && i < ROOMS_MAX; i++) {
-        r = user_room_make(crud, sealed->account, person, problem);
-        if (r)
-            return r;
-        forget_problem(problem);
-        r = add_user(crud, sealed, person, problem, ret_id);
-    }
-    return r;
+    return r == ERR_NOT_FOUND ? add_user(crud, room, problem, ret_id) : r;
 }
 
 /* ---- sessions ---- */
@@ -222,9 +200,9 @@ typedef struct session_made {
     int64_t expires_ms;
 } session_made_t;
 
-/* The object that the API shows. */
+/* The object that the API shows. As user_room_add. */
 static int add_object(crud_t *crud, const sealed_t *sealed, const session_made_t *made,
-                      problem_t *problem, json_t **ret_row)
+                      user_room_t *room, problem_t *problem, json_t **ret_row)
 {
     _cleanup_(json_clear_ref) json_t *document = NULL;
     char now[32], expires[32], hex[WORDS_HEX_SIZE];
@@ -238,7 +216,8 @@ static int add_object(crud_t *crud, const sealed_t *sealed, const session_made_t
         browser_describe(text_of(made->request, "ip"), text_of(made->request, "user_agent")),
         "application_user_id", made->user, "last_active", now, "expires_at", expires, "endpoint_id",
         "edge_id", sealed->edge, "route_id", sealed->route, "token_hash", hex);
-    return document ? crud_add(crud, kind_find("application_session"), document, problem, ret_row)
+    return document ? user_room_add(crud, room, kind_find("application_session"), document, problem,
+                                    ret_row)
                     : -ENOMEM;
 }
 
@@ -307,38 +286,23 @@ static int end_oldest(crud_t *crud, const char *user, problem_t *problem)
     return r;
 }
 
-/* The object of the session, and room for it where there is none. As crud_add. */
-static int add_in_room(crud_t *crud, const sealed_t *sealed, const person_t *person,
-                       const session_made_t *made, problem_t *problem, json_t **ret_row)
+int session_make(crud_t *crud, const sealed_t *sealed, user_room_t *room, const request_t *request,
+                 const char *token, problem_t *problem)
 {
-    int r = add_object(crud, sealed, made, problem, ret_row);
-
-    for (int i = 0; r == ERR_LIMIT_EXCEEDED && i < ROOMS_MAX; i++) {
-        r = user_room_end_session(crud, sealed->account, person, problem);
-        if (r)
-            return r;
-        forget_problem(problem);
-        r = add_object(crud, sealed, made, problem, ret_row);
-    }
-    return r;
-}
-
-int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
-                 const request_t *request, const char *token, problem_t *problem)
-{
+    const person_t *person = room->newcomer;
     int64_t now = bus_now_ms();
     int64_t expires = expires_ms_of(sealed, now, 1000 * person->session_until_s);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     session_made_t made = {.request = request, .token = token, .expires_ms = expires};
     session_act_t act;
-    int r = find_user(crud, sealed, person, problem, made.user);
+    int r = find_user(crud, room, problem, made.user);
 
     if (r)
         return r;
     session_act_as(&act, crud, sealed->account, made.user, person_vouched_email(person), "SIGN_IN");
     r = end_oldest(crud, made.user, problem);
     if (!r)
-        r = add_in_room(crud, sealed, person, &made, problem, &row);
+        r = add_object(crud, sealed, &made, room, problem, &row);
     session_act_done(&act);
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */

@@ -54,11 +54,13 @@ static int end_old(crud_t *crud, const sealed_t *sealed, const request_t *reques
 
 /* 0 | ERR_SIGN_IN_CODE, ERR_SIGN_IN_DENIED: to be committed, so that the code is gone | other. */
 static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request, const char *token,
-                  proven_t *proven, problem_t *problem)
+                  proven_t *proven, user_room_t *room, problem_t *problem)
 {
     char why[WHY_SIZE] = "";
-    int r = sign_in_code_take(crud, sealed, request, proven);
+    int r;
 
+    proven_done(proven);
+    r = sign_in_code_take(crud, sealed, request, proven);
     if (r)
         return r;
     if (!sign_in_admits(sealed->module, sealed->config, &proven->person, why, sizeof(why)))
@@ -67,10 +69,10 @@ static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request
     if (!r)
         r = session_check_provider(crud, sealed, &proven->person);
     if (!r)
-        r = user_room_begin(crud, sealed->account);
+        r = user_room_begin(crud, room);
     if (!r)
         r = end_old(crud, sealed, request, problem);
-    return r ? r : session_make(crud, sealed, &proven->person, request, token, problem);
+    return r ? r : session_make(crud, sealed, room, request, token, problem);
 }
 
 /* Say what was made. */
@@ -89,27 +91,40 @@ static int answer_redeemed(crud_t *crud, const char *token, const proven_t *prov
     return reply->body ? 0 : -ENOMEM;
 }
 
-int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply)
+/* In a transaction of its own. */
+static int redeem_once(crud_t *crud, const sealed_t *sealed, const request_t *request,
+                       const char *token, proven_t *proven, user_room_t *room, reply_t *reply)
 {
-    _cleanup_(sealed_done) sealed_t sealed;
-    _cleanup_(proven_done) proven_t proven = {0};
-    char token[WORDS_TOKEN_LEN + 1];
-    int refused = 0, r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
+    int refused = 0, r = crud_begin(crud);
 
-    if (r)
-        return r;
-    words_token(token);
-    crud->request_key[0] = '\0';
-    r = crud_begin(crud);
     if (!r)
-        r = redeem(crud, &sealed, request, token, &proven, &reply->problem);
+        r = redeem(crud, sealed, request, token, proven, room, &reply->problem);
     if (!r)
-        r = answer_redeemed(crud, token, &proven, reply);
+        r = answer_redeemed(crud, token, proven, reply);
     if (r == ERR_SIGN_IN_CODE || r == ERR_SIGN_IN_DENIED) {
         refused = r;
         r = 0;
     }
-    r = crud_end(crud, r, &reply->revision);
-    sodium_memzero(token, sizeof(token));
+    r = user_room_end(crud, room, r, &reply->revision);
     return r ? r : refused;
+}
+
+int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(sealed_done) sealed_t sealed;
+    _cleanup_(proven_done) proven_t proven = {0};
+    user_room_t room = {.newcomer = &proven.person};
+    char token[WORDS_TOKEN_LEN + 1];
+    int r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
+
+    if (r)
+        return r;
+    room.account = sealed.account;
+    words_token(token);
+    crud->request_key[0] = '\0';
+    do {
+        r = redeem_once(crud, &sealed, request, token, &proven, &room, reply);
+    } while (r == ERR_LIMIT_EXCEEDED && !(r = user_room_widen(crud, &room, &reply->problem)));
+    sodium_memzero(token, sizeof(token));
+    return r;
 }

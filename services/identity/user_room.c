@@ -2,18 +2,19 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "services/identity/session.h"
+#include "services/identity/user_room_choice.h"
 
 #include <inttypes.h>
-#include <sodium.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 enum {
-    SAMPLE = 200,       /* sessions of an account, whose users are asked how many they have */
-    LOOKED_AT = 2000,   /* sessions of users who have equally many, among which is the idlest */
-    IN_USE_S = 1800,    /* so long after its last activity a session is in use */
-    OLDEST = 1000,      /* of an account, among whom one without a session is looked for */
     TRIES = 8,          /* where the one that was found goes, or signs in, at the same moment */
+    PLACES_MAX = 8,     /* that one sign-in makes together with its user and session: sign-ins that
+                           came at once may have made more than the limit, because none of them sees
+                           the others' */
+    CUT_MAX = 32,       /* that one sign-in makes before, where the account is over its limit */
     NEAR_PERCENT = 90,  /* of the limit: from there on idle users are deleted */
     ACCOUNTS_MAX = 20,  /* of one run */
     BATCH = 100,        /* users that one transaction deletes */
@@ -62,27 +63,31 @@ static int lock_room(crud_t *crud, const char *account)
                    account);
 }
 
-/* The user's row is locked. 0: it has no session but the one that was found (NULL: none), which
- * was not used since | ERR_NOT_FOUND: somebody has signed in, or come back | fault. */
-static int look_again(crud_t *crud, const char *user, const PGresult *sole)
+static bool is_user(const kind_t *kind)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r =
-        pg_exec(crud->pg, &res,
-                "SELECT 1 FROM application_session WHERE application_user_id = $1 "
-                "AND NOT (id = $2 AND last_active::text = $3) LIMIT 1",
-                3, user, sole ? PQgetvalue(sole, 0, 0) : "", sole ? PQgetvalue(sole, 0, 2) : "");
-
-    return r || !PQntuples(res) ? r : ERR_NOT_FOUND;
+    return kind == kind_find("application_user");
 }
 
-/* In a transaction that has locked the user's row: delete the user, who has no session but sole,
- * of find_sole. 0 | ERR_NOT_FOUND: he has another | fault. */
-static int delete_user(crud_t *crud, const char *account, const char *id, const PGresult *sole,
+/* What the log says when the transaction is committed: of the first place that it made. */
+__attribute__((format(printf, 2, 3))) static void note_place(user_room_t *room, const char *format,
+                                                             ...)
+{
+    va_list args;
+
+    if (*room->line)
+        return;
+    va_start(args, format);
+    vsnprintf(room->line, sizeof(room->line), format, args);
+    va_end(args);
+}
+
+/* In a transaction that has locked the user's row: delete the user, who has no session but that one
+ * ("": none). 0 | ERR_NOT_FOUND: he has another | fault. */
+static int delete_user(crud_t *crud, const char *account, const char *id, const char *session,
                        problem_t *problem)
 {
     session_act_t act;
-    int r = look_again(crud, id, sole);
+    int r = room_look_again(crud, id, session);
 
     if (r)
         return r;
@@ -92,275 +97,264 @@ static int delete_user(crud_t *crud, const char *account, const char *id, const 
     return r;
 }
 
-/* ---- a choice of sessions ---- */
-
-/* Sessions of an account, in SQL: $1 the account, $2 a random token_hash, $3 SAMPLE. Counting all
- * would take a second where an account has a million; tokens are random, so from whatever token on
- * sessions are a fair choice, in which whoever has thousands is. Behind the last comes the
- * first. */
-#define CHOSEN                                                                                     \
-    "behind AS MATERIALIZED (SELECT id, application_user_id, last_active "                         \
-    "     FROM application_session WHERE account_id = $1 AND token_hash >= $2 "                    \
-    "     ORDER BY token_hash LIMIT $3::int), "                                                    \
-    "before AS MATERIALIZED (SELECT id, application_user_id, last_active "                         \
-    "     FROM application_session WHERE account_id = $1 AND token_hash < $2 "                     \
-    "     ORDER BY token_hash LIMIT $3::int - (SELECT count(*) FROM behind)), "                    \
-    "chosen AS MATERIALIZED (SELECT * FROM behind UNION ALL SELECT * FROM before) "
-
-/* Who vouches for a user u, and for the newcomer of $5 to $7, in SQL; of SAML by which format of
- * names, which is the first word of name_form: names that are good for one sign-in have one of
- * their own. A user of versions before forms were noted is of the newcomer's whatever his form. */
-#define OF_USER                                                                                    \
-    "concat_ws(' ', u.identity_provider->>'name', u.provider_url, "                                \
-    "split_part(coalesce(u.name_form, ''), ' ', 1))"
-#define OF_NEWCOMER                                                                                \
-    "(concat_ws(' ', $5::text, $6::text, split_part($7::text, ' ', 1)), "                          \
-    "concat_ws(' ', $5::text, $6::text, ''))"
-
-static void random_token(char out[65])
-{
-    unsigned char random[32];
-
-    randombytes_buf(random, sizeof(random));
-    sodium_bin2hex(out, 65, random, sizeof(random));
-}
-
-/* Of users who have one session: whose session was idle for longest, among those whom the same
- * provider vouches for that vouches for most of the choice, or else for the newcomer. One that is
- * in use goes only where the former vouches for more than half of all, and another one for the
- * newcomer: so nobody loses a session in use to the names of his own provider, and no provider
- * keeps others out, however many names it gives out. Locks the user's row, but none of who is
- * signing in: that one may wait for this room. */
-static int find_sole(crud_t *crud, const char *account, const person_t *newcomer,
-                     PGresult **ret_res)
-{
-    char from[65], most[16], in_use[16];
-
-    random_token(from);
-    snprintf(most, sizeof(most), "%d", SAMPLE);
-    snprintf(in_use, sizeof(in_use), "%d", IN_USE_S);
-    return pg_exec(
-        crud->pg, ret_res,
-        "WITH " CHOSEN ", vouched AS (SELECT c.*, " OF_USER " AS voucher FROM chosen c "
-        "     JOIN application_user u ON u.id = c.application_user_id), "
-        "counted AS (SELECT *, count(*) OVER (PARTITION BY voucher) AS n, count(*) OVER () AS "
-        "whole "
-        "     FROM vouched), "
-        "judged AS MATERIALIZED (SELECT *, n = (SELECT max(n) FROM counted) AS is_most, "
-        "     voucher IN " OF_NEWCOMER " AS is_own, last_active < now() - $4::int * interval '1 s' "
-        "     AS is_idle FROM counted) "
-        "SELECT j.id, j.application_user_id, j.last_active FROM judged j "
-        "JOIN application_user u ON u.id = j.application_user_id AND u.provider_url IS NOT NULL "
-        "WHERE ((j.is_idle AND (j.is_most OR j.is_own)) "
-        "     OR (j.is_most AND NOT j.is_own AND 2 * j.n > j.whole)) "
-        "AND NOT EXISTS (SELECT 1 FROM application_session o "
-        "     WHERE o.application_user_id = j.application_user_id AND o.id <> j.id) "
-        "ORDER BY CASE WHEN j.is_idle AND j.is_most THEN 0 WHEN j.is_idle THEN 1 ELSE 2 END, "
-        "     j.last_active, j.id LIMIT 1 FOR UPDATE OF u SKIP LOCKED",
-        7, account, from, most, in_use, newcomer->provider_name, newcomer->provider_url,
-        newcomer->name_form ? newcomer->name_form : "");
-}
-
 /* ---- at the limit of users ---- */
-
-static int find_oldest(crud_t *crud, const char *account, PGresult **ret_res)
-{
-    char most[16];
-
-    snprintf(most, sizeof(most), "%d", OLDEST);
-    return pg_exec(crud->pg, ret_res,
-                   "SELECT u.id, u.last_login FROM application_user u WHERE u.id IN "
-                   "     (SELECT id FROM application_user WHERE account_id = $1 "
-                   "     AND provider_url IS NOT NULL ORDER BY last_login, id LIMIT $2::int) "
-                   "AND NOT EXISTS (SELECT 1 FROM application_session s "
-                   "     WHERE s.application_user_id = u.id) "
-                   "ORDER BY u.last_login, u.id LIMIT 1 FOR UPDATE SKIP LOCKED",
-                   2, account, most);
-}
-
-static int refuse_user(const char *account)
-{
-    atomic_fetch_add(&refused, 1);
-    if (may_complain())
-        log_warn("account=%s has as many users as it may have (object-limit), and those who were "
-                 "looked at have sessions in use: nobody else can sign in for the first time",
-                 account);
-    return ERR_LIMIT_EXCEEDED;
-}
 
 /* Nobody is without a session: delete who has one that was idle for long, with it. As
  * delete_somebody. */
-static int delete_idlest(crud_t *crud, const char *account, const person_t *newcomer,
-                         problem_t *problem)
+static int delete_idlest(crud_t *crud, user_room_t *room, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = find_sole(crud, account, newcomer, &res);
+    int r = room_find_sole(crud, room->account, room->newcomer, &res);
 
     if (r || !PQntuples(res))
         return r ? r : ERR_LIMIT_EXCEEDED;
-    r = delete_user(crud, account, PQgetvalue(res, 0, 1), res, problem);
+    r = delete_user(crud, room->account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 0), problem);
     if (r)
         return r;
-    atomic_fetch_add(&sessions_ended, 1);
-    if (may_complain())
-        log_warn("account=%s has as many users as it may have (object-limit), and those who were "
-                 "looked at have sessions: %s, who used his only one last at %s, was deleted for "
-                 "somebody new",
-                 account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+    room->users++;
+    room->sessions++;
+    note_place(room,
+               "has as many users as it may have (object-limit), and those who were looked at have "
+               "sessions: %s, who used his only one last at %s, was deleted for somebody new",
+               PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
     return 0;
 }
 
 /* 0 | ERR_NOT_FOUND: the one that was found has signed in meanwhile | ERR_LIMIT_EXCEEDED: there is
  * nobody | fault. */
-static int delete_somebody(crud_t *crud, const char *account, const person_t *newcomer,
-                           problem_t *problem)
+static int delete_somebody(crud_t *crud, user_room_t *room, problem_t *problem)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = find_oldest(crud, account, &res);
+    _cleanup_(pgresult_clear) PGresult *oldest = NULL;
+    _cleanup_(pgresult_clear) PGresult *any = NULL;
+    const PGresult *res;
+    int r = room_find_oldest(crud, room->account, &oldest);
 
-    if (!r && !PQntuples(res))
-        return delete_idlest(crud, account, newcomer, problem);
-    if (!r)
-        r = delete_user(crud, account, PQgetvalue(res, 0, 0), NULL, problem);
-    if (!r && may_complain())
-        log_warn("account=%s has as many users as it may have (object-limit): who has no session "
-                 "and signed in longest ago, at %s, was deleted for somebody new",
-                 account, PQgetvalue(res, 0, 1));
+    if (!r && !PQntuples(oldest))
+        r = room_find_any(crud, room->account, &any);
+    if (r)
+        return r;
+    res = PQntuples(oldest) ? oldest : any;
+    if (!PQntuples(res))
+        return delete_idlest(crud, room, problem);
+    r = delete_user(crud, room->account, PQgetvalue(res, 0, 0), "", problem);
+    if (r)
+        return r;
+    room->users++;
+    note_place(room,
+               "has as many users as it may have (object-limit): %s, who has no session and signed "
+               "in last at %s, was deleted for somebody new",
+               PQgetvalue(res, 0, 0), PQgetvalue(res, 0, 1));
+    return 0;
+}
+
+/* ---- at the limit of sessions ---- */
+
+/* One that was found, whose rows are locked. */
+static int end_session(crud_t *crud, user_room_t *room, const PGresult *found, problem_t *problem)
+{
+    session_act_t act;
+    int r;
+
+    session_act_as(&act, crud, room->account, PQgetvalue(found, 0, 1), NULL, SESSION_IDLE);
+    r = crud_remove(crud, kind_find("application_session"), PQgetvalue(found, 0, 0), problem);
+    session_act_done(&act);
+    room->sessions += !r;
     return r;
 }
 
-int user_room_begin(crud_t *crud, const char *account)
+/* Nobody has more than one: end one that was idle for long. As end_some_session. */
+static int end_sole(crud_t *crud, user_room_t *room, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = room_find_sole(crud, room->account, room->newcomer, &res);
+
+    if (r || !PQntuples(res))
+        return r ? r : ERR_LIMIT_EXCEEDED;
+    r = room_look_again(crud, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 0));
+    if (!r)
+        r = end_session(crud, room, res, problem);
+    if (!r)
+        note_place(room,
+                   "has as many sessions as it may have (object-limit), and nobody who was looked "
+                   "at has more than one: that of user %s, who used it last at %s, was ended for a "
+                   "new one",
+                   PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+    return r;
+}
+
+/* 0 | ERR_NOT_FOUND: the user of the one that was found has signed in meanwhile |
+ * ERR_LIMIT_EXCEEDED: there is none | fault. */
+static int end_some_session(crud_t *crud, user_room_t *room, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = room_find_idlest(crud, room->account, &res);
+
+    if (!r && !PQntuples(res))
+        return end_sole(crud, room, problem);
+    if (!r)
+        r = end_session(crud, room, res, problem);
+    if (!r)
+        note_place(room,
+                   "has as many sessions as it may have (object-limit): one of user %s, who has %s "
+                   "(100: or more), was ended for a new one",
+                   PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+    return r;
+}
+
+/* ---- a sign-in ---- */
+
+/* How many objects of the kind the account has beyond its limit. 0 | fault. */
+static int count_over(crud_t *crud, const char *account, const kind_t *kind, int64_t *ret_over)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(crud->pg, &res,
+                    "SELECT coalesce(sum(n), 0) FROM object_count WHERE account_id = $1 "
+                    "AND kind = $2",
+                    2, account, kind->name);
+
+    *ret_over = r ? 0 : strtoll(PQgetvalue(res, 0, 0), NULL, 10) - crud->object_limit;
+    return r;
+}
+
+int user_room_begin(crud_t *crud, user_room_t *room)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     char limit[24];
     int r = 0;
 
     snprintf(limit, sizeof(limit), "%" PRId64, (int64_t)crud->object_limit);
-    if (crud->object_limit)
+    if (!room->wants_lock && crud->object_limit)
         r = pg_exec(crud->pg, &res,
                     "SELECT 1 FROM object_count WHERE account_id = $1 "
                     "AND kind IN ('application_user', 'application_session') "
                     "GROUP BY kind HAVING sum(n) >= $2::bigint LIMIT 1",
-                    2, account, limit);
-    return r || !res || !PQntuples(res) ? r : lock_room(crud, account);
-}
-
-int user_room_make(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem)
-{
-    int r = lock_room(crud, account);
-
-    for (int i = 0; !r && i < TRIES; i++) {
-        r = delete_somebody(crud, account, newcomer, problem);
-        if (!r) {
-            atomic_fetch_add(&made, 1);
-            return 0;
-        }
-        if (r == ERR_NOT_FOUND)
-            r = 0;
+                    2, room->account, limit);
+    if (!r && (room->wants_lock || (res && PQntuples(res)))) {
+        r = lock_room(crud, room->account);
+        room->is_locked = !r;
     }
-    return r && r != ERR_LIMIT_EXCEEDED ? r : refuse_user(account);
+    return r;
 }
 
-/* ---- at the limit of sessions ---- */
-
-/* Of the users who have most sessions, the one that was idle for longest. Where several have
- * equally many, no more of these are looked at than have LOOKED_AT sessions together. */
-static int find_idlest(crud_t *crud, const char *account, PGresult **ret_res)
+/* 0 | ERR_LIMIT_EXCEEDED: there is nobody to give way | fault. */
+static int make_place(crud_t *crud, user_room_t *room, const kind_t *kind, problem_t *problem)
 {
-    char from[65], most[16], looked_at[16];
+    int r = ERR_NOT_FOUND;
 
-    random_token(from);
-    snprintf(most, sizeof(most), "%d", SAMPLE);
-    snprintf(looked_at, sizeof(looked_at), "%d", LOOKED_AT);
-    return pg_exec(
-        crud->pg, ret_res,
-        "WITH " CHOSEN ", counted AS MATERIALIZED (SELECT application_user_id, "
-        "     (SELECT count(*) FROM application_session o "
-        "          WHERE o.application_user_id = users.application_user_id) AS n "
-        "     FROM (SELECT DISTINCT application_user_id FROM chosen) users), "
-        "most AS MATERIALIZED (SELECT * FROM counted "
-        "     WHERE n > 1 AND n = (SELECT max(n) FROM counted) ORDER BY random() "
-        "     LIMIT (SELECT greatest($4::int / greatest(max(n), 1), 1) FROM counted)) "
-        "SELECT s.id, most.application_user_id, most.n FROM most JOIN application_session s "
-        "USING (application_user_id) ORDER BY s.last_active, s.id LIMIT 1",
-        4, account, from, most, looked_at);
+    for (int i = 0; r == ERR_NOT_FOUND && i < TRIES; i++)
+        r = is_user(kind) ? delete_somebody(crud, room, problem)
+                          : end_some_session(crud, room, problem);
+    return r == ERR_NOT_FOUND ? ERR_LIMIT_EXCEEDED : r;
 }
 
-static int refuse_session(const char *account)
+/* What a limit has said does not matter any more. */
+static void forget_problem(problem_t *problem)
 {
-    atomic_fetch_add(&sessions_refused, 1);
-    if (may_complain())
+    problem_done(problem);
+    *problem = (problem_t){0};
+}
+
+int user_room_add(crud_t *crud, user_room_t *room, const kind_t *kind, json_t *document,
+                  problem_t *problem, json_t **ret_row)
+{
+    int64_t over = 0;
+    int r = crud_add(crud, kind, document, problem, ret_row), fault;
+
+    if (r != ERR_LIMIT_EXCEEDED)
+        return r;
+    room->full = kind;
+    room->was_locked = room->is_locked;
+    fault = room->is_locked ? count_over(crud, room->account, kind, &over) : 0;
+    room->is_over = over > (room->is_cut[is_user(kind)] ? PLACES_MAX - 1 : 0);
+    if (fault || !room->is_locked || room->is_over)
+        return fault ? fault : r;
+    for (int i = 0; r == ERR_LIMIT_EXCEEDED && i < PLACES_MAX; i++) {
+        int place = make_place(crud, room, kind, problem);
+
+        if (place)
+            return place;
+        forget_problem(problem);
+        r = crud_add(crud, kind, document, problem, ret_row);
+    }
+    return r;
+}
+
+int user_room_end(crud_t *crud, user_room_t *room, int r, int64_t *ret_revision)
+{
+    r = crud_end(crud, r, ret_revision);
+    if (!r) {
+        atomic_fetch_add(&made, room->users);
+        atomic_fetch_add(&sessions_ended, room->sessions);
+    }
+    if (!r && *room->line && may_complain())
+        log_warn("account=%s %s", room->account, room->line);
+    room->users = room->sessions = 0;
+    *room->line = '\0';
+    room->is_locked = false;
+    return r;
+}
+
+/* Make the places by which the account is over its limit, some of them where there are many, and
+ * keep them, whatever becomes of the sign-in: else all sign-ins would make the first of them again,
+ * and nobody got in. 0 | ERR_LIMIT_EXCEEDED: there is nobody to give way | fault. */
+static int cut_down(crud_t *crud, user_room_t *room, const kind_t *kind, problem_t *problem)
+{
+    int64_t over = 0, revision = 0;
+    int r = crud_begin(crud), count = 0;
+
+    room->is_cut[is_user(kind)] = true;
+    if (!r)
+        r = lock_room(crud, room->account);
+    if (!r)
+        r = count_over(crud, room->account, kind, &over);
+    while (!r && count < over && count < CUT_MAX) {
+        r = make_place(crud, room, kind, problem);
+        count += !r;
+    }
+    if (r == ERR_LIMIT_EXCEEDED && count)
+        r = 0;
+    return user_room_end(crud, room, r, &revision);
+}
+
+static int refuse(const user_room_t *room)
+{
+    bool user = is_user(room->full);
+
+    atomic_fetch_add(user ? &refused : &sessions_refused, 1);
+    if (!may_complain())
+        return ERR_LIMIT_EXCEEDED;
+    if (room->is_over)
+        log_warn("account=%s has more %s than it may have (object-limit): room is made for %d of "
+                 "them with each sign-in, and nobody gets in before it is enough",
+                 room->account, user ? "users" : "sessions", CUT_MAX);
+    else if (user)
+        log_warn("account=%s has as many users as it may have (object-limit), and those who were "
+                 "looked at have sessions in use: nobody else can sign in for the first time",
+                 room->account);
+    else
         log_warn("account=%s has as many sessions as it may have (object-limit), and nobody who "
                  "was looked at has more than one, or has not used it for long: nobody else can "
                  "sign in",
-                 account);
+                 room->account);
     return ERR_LIMIT_EXCEEDED;
 }
 
-static int end_session(crud_t *crud, const char *account, const PGresult *found, problem_t *problem)
+int user_room_widen(crud_t *crud, user_room_t *room, problem_t *problem)
 {
-    session_act_t act;
-    int r;
+    int r = 0;
 
-    session_act_as(&act, crud, account, PQgetvalue(found, 0, 1), NULL, SESSION_IDLE);
-    r = crud_remove(crud, kind_find("application_session"), PQgetvalue(found, 0, 0), problem);
-    session_act_done(&act);
-    return r;
-}
-
-/* Nobody has more than one: end one that was idle for long. As end_some_session. */
-static int end_sole(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = find_sole(crud, account, newcomer, &res);
-
-    if (r || !PQntuples(res))
-        return r ? r : ERR_LIMIT_EXCEEDED;
-    r = look_again(crud, PQgetvalue(res, 0, 1), res);
-    if (!r)
-        r = end_session(crud, account, res, problem);
-    if (!r && may_complain())
-        log_warn("account=%s has as many sessions as it may have (object-limit), and nobody who "
-                 "was looked at has more than one: that of user %s, who used it last at %s, was "
-                 "ended for a new one",
-                 account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
-    return r;
-}
-
-/* 0 | ERR_NOT_FOUND: another transaction has ended the one that was found | ERR_LIMIT_EXCEEDED:
- * there is none | fault. */
-static int end_some_session(crud_t *crud, const char *account, const person_t *newcomer,
-                            problem_t *problem)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = find_idlest(crud, account, &res);
-
-    if (!r && !PQntuples(res))
-        return end_sole(crud, account, newcomer, problem);
-    if (!r)
-        r = end_session(crud, account, res, problem);
-    if (!r && may_complain())
-        log_warn("account=%s has as many sessions as it may have (object-limit): one of user %s, "
-                 "who has %s, was ended for a new one",
-                 account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
-    return r;
-}
-
-int user_room_end_session(crud_t *crud, const char *account, const person_t *newcomer,
-                          problem_t *problem)
-{
-    int r = lock_room(crud, account);
-
-    for (int i = 0; !r && i < TRIES; i++) {
-        r = end_some_session(crud, account, newcomer, problem);
-        if (!r) {
-            atomic_fetch_add(&sessions_ended, 1);
-            return 0;
-        }
-        if (r == ERR_NOT_FOUND)
-            r = 0;
-    }
-    return r && r != ERR_LIMIT_EXCEEDED ? r : refuse_session(account);
+    if (room->was_locked && !room->is_over)
+        return refuse(room);
+    if (room->is_over)
+        r = room->is_cut[is_user(room->full)] ? ERR_LIMIT_EXCEEDED
+                                              : cut_down(crud, room, room->full, problem);
+    if (r)
+        return r == ERR_LIMIT_EXCEEDED ? refuse(room) : r;
+    forget_problem(problem);
+    room->wants_lock = true;
+    room->full = NULL;
+    room->is_over = false;
+    return 0;
 }
 
 /* ---- near the limit of users ---- */
@@ -406,7 +400,7 @@ static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *
     if (!r)
         r = find_idle(crud, account, &res);
     for (int i = 0; !r && i < PQntuples(res); i++) {
-        r = delete_user(crud, account, PQgetvalue(res, i, 0), NULL, &reply->problem);
+        r = delete_user(crud, account, PQgetvalue(res, i, 0), "", &reply->problem);
         *ret_count += !r;
         if (r == ERR_NOT_FOUND)
             r = 0;

@@ -12,25 +12,50 @@
 /* The setting that says who is idle; once, before requests. */
 void user_room_setup(const config_t *config);
 
-/* In a transaction that may need room in the account, before it changes anything: where the account
- * is at a limit, nobody else makes room there until the transaction is over. Who waited for that
- * with rows or counts of his own would keep out whoever makes room. 0 | fault. */
-int user_room_begin(crud_t *crud, const char *account);
+/* Of one sign-in, in all its tries. Begin with the first two and zeros. */
+typedef struct user_room {
+    const char *account;
+    const person_t *newcomer; /* who signs in, from user_room_begin on */
+    /* the rest is user_room.c's */
+    const kind_t *full;       /* what the last try was refused for */
+    bool is_over;             /* the account has more of that than it may have */
+    bool was_locked;          /* that try had the room for itself */
+    bool wants_lock;          /* the next one shall, whatever it finds */
+    bool is_locked;           /* the transaction has */
+    bool is_cut[2];           /* room was made of sessions, of users, before the sign-in */
+    unsigned users, sessions; /* that the transaction deleted */
+    char line[256];           /* about the first of them */
+} user_room_t;
 
-/* In a transaction, where the account has as many users as it may have: the one without a session
- * who signed in longest ago is deleted, whenever that was; where those who were looked at have
- * sessions, one who has a single one, with it: the one that was idle for longest of the provider
- * that vouches for most of a choice at random. It is not in use, unless that provider vouches for
- * more than half of them, and another one for the newcomer. 0 | ERR_LIMIT_EXCEEDED: there is nobody
- * | fault. */
-int user_room_make(crud_t *crud, const char *account, const person_t *newcomer, problem_t *problem);
+/* In the transaction of a try, before it changes anything that others count or wait for: where the
+ * account is at a limit, or a try without that was refused, nobody else makes room there until the
+ * transaction is over. 0 | fault. */
+int user_room_begin(crud_t *crud, user_room_t *room);
 
-/* In a transaction, where the account has as many sessions as it may have: of the users who have
- * most of them, among those of some that are chosen at random, the one that was idle for longest
- * ends; where none of them has more than one, the one that user_room_make would choose. The same
- * holds of others. 0 | ERR_LIMIT_EXCEEDED: there is none | fault. */
-int user_room_end_session(crud_t *crud, const char *account, const person_t *newcomer,
-                          problem_t *problem);
+/* In that transaction: crud_add of a user or a session, with room made for it where the account has
+ * as many as it may have.
+ *
+ * For a user the one without a session who signed in longest ago is deleted, whenever that was;
+ * where those who were looked at have sessions, one who has a single one, with it: the one that was
+ * idle for longest of the provider that vouches for most of a choice at random. It is not in use,
+ * unless that provider vouches for more than half of them, and another one for the newcomer.
+ *
+ * For a session, of the users who have most of them, among those of some that are chosen at random,
+ * the one that was idle for longest ends; where none of them has more than one, the one that would
+ * go for a user.
+ *
+ * 0 | ERR_LIMIT_EXCEEDED: roll back, and ask user_room_widen | as crud_add. */
+int user_room_add(crud_t *crud, user_room_t *room, const kind_t *kind, json_t *document,
+                  problem_t *problem, json_t **ret_row);
+
+/* The end of that transaction: crud_end, and what went is counted, if it did. */
+int user_room_end(crud_t *crud, user_room_t *room, int r, int64_t *ret_revision);
+
+/* After a try that ended with ERR_LIMIT_EXCEEDED, outside a transaction: what more can be done?
+ * Where the account has more than it may have, as after bursts or with a lower limit, some of that
+ * is deleted in a transaction of its own, and stays so whatever becomes of the sign-in. 0: try
+ * again, which happens three times at most | ERR_LIMIT_EXCEEDED: nothing | fault. */
+int user_room_widen(crud_t *crud, user_room_t *room, problem_t *problem);
 
 /* Delete some of the users who have been idle for the setting's time, of accounts that are near
  * their limit. What goes wrong with one account is logged. 0 | fault. */
