@@ -11,6 +11,7 @@
  * on, of a client no more than its portion of these (slots.h); others end. */
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_frames.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/tls/edge_bio.h"
@@ -249,12 +250,36 @@ look_at_refused(heads_t *heads)
 }
 
 
+#if (NGX_HTTP_V2)
+
+/* The connection may be gone afterwards. 0: it goes on. */
+static ngx_uint_t
+end_of_floods(ngx_connection_t *c)
+{
+    ngx_http_v2_connection_t  *h2c = http2_of(c);
+
+    if (h2c == NULL || c->error || !edge_frames_are_too_many(h2c)) {
+        return 0;   /* the usual case */
+    }
+    end_connection(c);
+    return 1;
+}
+
+#endif
+
+
 static void
 on_look(ngx_event_t *ev)
 {
     heads_t             *heads = ev->data;
-    ngx_http_request_t  *r = unfinished(heads->connection);
+    ngx_http_request_t  *r;
 
+#if (NGX_HTTP_V2)
+    if (end_of_floods(heads->connection)) {
+        return;
+    }
+#endif
+    r = unfinished(heads->connection);
     if (r == NULL) {
         give_portion(heads);
         look_at_refused(heads);
