@@ -88,3 +88,13 @@ test('who has requests under way may have more of them at a time', { timeout: 30
   const got = await one.done;
   assert.deepEqual([Object.values(got.status), got.closed], [Array(REQUESTS).fill(200), undefined]);
 });
+
+test('streams that are reset before their page has gone leave no alert in the log', { skip: skipLog, timeout: 300000 }, async () => {
+  const STREAMS_RESET = 20, socket = await full(4), log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
+  try {
+    for (let i = 0; i < STREAMS_RESET; i++) socket.write(Buffer.concat([ask(101 + 2 * i, '/none', 'POST', END_HEADERS), reset(101 + 2 * i)]));
+    socket.write(ask(201, '/app/after'));
+    await until(() => up.seen.some(({ url }) => url === '/app/after'), 'what came behind them', WAIT);
+  } finally { socket.destroy(); }
+  assert.doesNotMatch(fs.readFileSync(log, 'latin1').slice(from), /http request count is zero/);
+});
