@@ -89,6 +89,20 @@ test('who has requests under way may have more of them at a time', { timeout: 30
   assert.deepEqual([Object.values(got.status), got.closed], [Array(REQUESTS).fill(200), undefined]);
 });
 
+test('a head that is refused, and has no end, ends its connection after a time; one that has its end does not', { timeout: 300000 }, async () => {
+  const refused = (stream) => frame(HEADERS, END_STREAM, stream, headers([[':method', 'GET'], ['A', 'b'], ['a', 'x'.repeat(100)]])); // nginx refuses capitals
+  const [whole, endless] = [1, 2].map(() => talk([ask(1, '/app/held')], ({ status }) => status[1]));
+  await until(() => whole.socket && endless.socket && held.length === 2, 'a request of each is under way', WAIT);
+  whole.socket.write(refused(3));
+  await until(() => whole.got.reset[3] !== undefined, 'a head of one is refused', WAIT);
+  whole.socket.write(frame(CONTINUATION, END_HEADERS, 3, headers([['a', 'b']])));
+  endless.socket.write(refused(3)); // POSTERN_CLIENT_HEADER_TIMEOUT begins: what the other one has would have been over before
+  assert.equal((await endless.done).closed, true);
+  away();
+  const got = await whole.done;
+  assert.deepEqual([got.status[1], got.closed], [200, undefined]);
+});
+
 test('streams that are reset before their page has gone leave no alert in the log', { skip: skipLog, timeout: 300000 }, async () => {
   const STREAMS_RESET = 20, socket = await full(4), log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
   try {
