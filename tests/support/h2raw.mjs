@@ -3,7 +3,7 @@ import tls from 'node:tls';
 import { ca, edge } from './postern.mjs';
 
 export const DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, WINDOW_UPDATE = 8, CONTINUATION = 9;
-export const END_STREAM = 1, END_HEADERS = 4, PADDED = 8;
+export const ACK = 1, END_STREAM = 1, END_HEADERS = 4, PADDED = 8;
 
 export function frame(type, flags, stream, payload = Buffer.alloc(0)) {
   const head = Buffer.alloc(9);
@@ -26,11 +26,11 @@ const text = (value) => {
 // Literals without indexing and without Huffman: bytes go as they are.
 export const headers = (pairs) => Buffer.concat(pairs.map(([name, value]) => Buffer.concat([Buffer.from([0]), text(name), text(value)])));
 
-// Sends the frames on a new connection, which ends when until(what it has got, socket) says so. -> {status by stream, reset by stream, goaway: its code, last: its stream, closed: by the edge}
+// Sends the frames on a new connection, which ends when until(what it has got, socket) says so. -> {status by stream, reset by stream, goaway: its code, last: its stream, acked: how many PING and SETTINGS, closed: by the edge}
 export function exchange(servername, frames, { wait = 1500, until } = {}) {
   return new Promise((resolve, reject) => {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername, ca, ALPNProtocols: ['h2'] });
-    const got = { status: {}, reset: {}, goaway: undefined, bytes: 0 };
+    const got = { status: {}, reset: {}, goaway: undefined, acked: 0, bytes: 0 };
     let rest = Buffer.alloc(0);
     let ended = false;
     const end = () => { ended = true; clearTimeout(timer); socket.destroy(); resolve(got); };
@@ -44,10 +44,11 @@ export function exchange(servername, frames, { wait = 1500, until } = {}) {
       got.bytes += part.length;
       rest = Buffer.concat([rest, part]);
       while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
-        const len = rest.readUIntBE(0, 3), type = rest[3], stream = rest.readUInt32BE(5), payload = rest.subarray(9, 9 + len);
+        const len = rest.readUIntBE(0, 3), type = rest[3], flags = rest[4], stream = rest.readUInt32BE(5), payload = rest.subarray(9, 9 + len);
         rest = rest.subarray(9 + len);
         if (type === HEADERS) got.status[stream] = statusOf(payload);
         if (type === RST_STREAM) got.reset[stream] = payload.readUInt32BE(0);
+        if ((type === PING || type === SETTINGS) && flags & ACK) got.acked++;
         if (type === GOAWAY) { got.last ??= payload.readUInt32BE(0); got.goaway = payload.readUInt32BE(4); }
       }
       if (until?.(got, socket)) end();

@@ -258,17 +258,33 @@ on_turn_end(ngx_event_t *ev)
 }
 
 
+/* The request ends, or its client has reset the stream: then nginx has dropped all references, and
+ * frames of the answer that wait for the socket keep the request, but nobody may give one back. */
+static void
+on_end_of_kept(void *data)
+{
+    ngx_event_t  *ev = data;
+
+    if (ev->posted) {
+        ngx_delete_posted_event(ev);
+    }
+}
+
+
 /* nginx would close the stream as soon as the response is sent, before the DATA frames that arrived
  * together with the request are read. A reference keeps the stream for one turn of the event loop,
  * so that they are counted. */
 static void
 keep_for_turn(ngx_http_request_t *r, edge_body_t *body)
 {
-    ngx_event_t  *ev = ngx_pcalloc(r->pool, sizeof(ngx_event_t));
+    ngx_event_t         *ev = ngx_pcalloc(r->pool, sizeof(ngx_event_t));
+    ngx_http_cleanup_t  *cln = ngx_http_cleanup_add(r, 0);
 
-    if (ev == NULL) {
+    if (ev == NULL || cln == NULL) {
         return;
     }
+    cln->handler = on_end_of_kept;
+    cln->data = ev;
     ev->data = r;
     ev->handler = on_turn_end;
     ev->log = r->connection->log;
@@ -365,9 +381,6 @@ edge_body_end(edge_ctx_t *ctx)
     if (ctx->body.recv) {
         ctx->body.connection->recv = ctx->body.recv;
         ctx->body.recv = NULL;
-    }
-    if (ctx->body.turn && ctx->body.turn->posted) {
-        ngx_delete_posted_event(ctx->body.turn);
     }
 }
 

@@ -8,9 +8,12 @@
  * A head that is refused leaves nothing: with HTTP/1.1 its request ends, and the connection with
  * it. With HTTP/2 its stream ends, but nginx keeps what it has of the head until the rest has come,
  * since HPACK's table depends on that, whoever refused it. So only a few of these connections go
- * on, of a client no more than its portion of these (slots.h); others end. */
+ * on, of a client no more than its portion of these (slots.h), and each for as long as a client may
+ * take for a head (client_header_timeout), which nginx does not see to where there is no stream any
+ * more; others end. */
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_frames.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/tls/edge_bio.h"
@@ -22,6 +25,7 @@ typedef struct {
     ngx_connection_t  *connection;
     portion_t          portion;  /* of the memory for requests */
     slots_part_t       kept;     /* of heads that were refused, and are still to end */
+    ngx_event_t        late;     /* a timer, meanwhile */
 } heads_t;
 
 static ngx_uint_t  charged;   /* heads of this worker that have a portion */
@@ -199,6 +203,35 @@ end_connection(ngx_connection_t *c)
 }
 
 
+/* The connection goes on, until a head that was refused has come to its end, or its time is over.
+ * 0: it may not. */
+static ngx_uint_t
+keep_refused(heads_t *heads)
+{
+    ngx_connection_t          *c = heads->connection;
+    ngx_http_v2_connection_t  *h2c = c->data;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    if (!edge_share_keep_head(c, &heads->kept)) {
+        return 0;
+    }
+    cscf = ngx_http_get_module_srv_conf(h2c->http_connection->conf_ctx, ngx_http_core_module);
+    ngx_add_timer(&heads->late, cscf->client_header_timeout);
+    return 1;
+}
+
+
+static void
+on_late(ngx_event_t *ev)
+{
+    ngx_connection_t  *c = ev->data;
+
+    ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,
+                  "postern: a head that was refused has not come to its end");
+    end_connection(c);
+}
+
+
 /* The parser goes on without the stream, as it does after a field that nginx refuses. */
 static void
 refuse_stream(heads_t *heads, ngx_http_v2_connection_t *h2c, ngx_int_t rc)
@@ -206,7 +239,7 @@ refuse_stream(heads_t *heads, ngx_http_v2_connection_t *h2c, ngx_int_t rc)
     ngx_connection_t    *c = heads->connection;
     ngx_http_request_t  *r = h2c->state.stream->request;
 
-    if (edge_is_on(r) && !heads->kept.taken && edge_share_keep_head(c, &heads->kept)) {
+    if (edge_is_on(r) && !heads->kept.taken && keep_refused(heads)) {
         h2c->state.stream = NULL;
         end_request(r, rc);
         return;
@@ -236,25 +269,63 @@ refuse_head(heads_t *heads, ngx_http_request_t *r, ngx_int_t rc)
 
 /* ---- looks ---- */
 
+static void
+let_refused_go(heads_t *heads)
+{
+    edge_share_let_head_go(&heads->kept);
+    if (heads->late.timer_set) {
+        ngx_del_timer(&heads->late);
+    }
+}
+
+
 /* What nginx has of a refused head is freed when all of it has come. One that nginx refused by
  * itself counts from its refusal on. The connection may be gone afterwards. */
 static void
 look_at_refused(heads_t *heads)
 {
     if (!is_without_stream(heads->connection)) {
-        edge_share_let_head_go(&heads->kept);
-    } else if (!heads->kept.taken && !edge_share_keep_head(heads->connection, &heads->kept)) {
+        let_refused_go(heads);
+        return;
+    }
+#if (NGX_HTTP_V2)
+    if (!heads->kept.taken && !keep_refused(heads)) {
         end_connection(heads->connection);
     }
+#endif
 }
+
+
+#if (NGX_HTTP_V2)
+
+/* The connection may be gone afterwards. 0: it goes on. */
+static ngx_uint_t
+end_of_floods(ngx_connection_t *c)
+{
+    ngx_http_v2_connection_t  *h2c = http2_of(c);
+
+    if (h2c == NULL || c->error || !edge_frames_are_too_many(h2c)) {
+        return 0;   /* the usual case */
+    }
+    end_connection(c);
+    return 1;
+}
+
+#endif
 
 
 static void
 on_look(ngx_event_t *ev)
 {
     heads_t             *heads = ev->data;
-    ngx_http_request_t  *r = unfinished(heads->connection);
+    ngx_http_request_t  *r;
 
+#if (NGX_HTTP_V2)
+    if (end_of_floods(heads->connection)) {
+        return;
+    }
+#endif
+    r = unfinished(heads->connection);
     if (r == NULL) {
         give_portion(heads);
         look_at_refused(heads);
@@ -276,7 +347,7 @@ end_heads(void *data)
     heads_t  *heads = data;
 
     give_portion(heads);
-    edge_share_let_head_go(&heads->kept);
+    let_refused_go(heads);
     if (heads->look.posted) {
         ngx_delete_posted_event(&heads->look);
     }
@@ -321,6 +392,12 @@ edge_heads_watch(ngx_connection_t *c)
     heads->look.data = heads;
     heads->look.handler = on_look;
     heads->look.log = c->log;
+#if (NGX_HTTP_V2)
+    heads->late.data = c;
+    heads->late.handler = on_late;
+    heads->late.log = c->log;
+    heads->late.cancelable = 1;
+#endif
     cln->handler = end_heads;
     c->recv = recv_plain;   /* TLS replaces it */
     return NGX_OK;

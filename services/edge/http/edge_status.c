@@ -98,6 +98,7 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_bodies_slow_total{worker=\"%ui\"} %uL\n"
         "postern_edge_clients_resetting_total{worker=\"%ui\"} %uL\n"
         "postern_edge_clients_slivering_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_clients_flooding_total{worker=\"%ui\"} %uL\n"
         "postern_edge_connections{worker=\"%ui\"} %uL\n"
         "postern_edge_connections_refused_total{worker=\"%ui\",reason=\"client\"} %uL\n"
         "postern_edge_connections_refused_total{worker=\"%ui\",reason=\"reserve\"} %uL\n"
@@ -105,7 +106,7 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         i, vitals->request_bytes, i, vitals->lent_bytes, i, vitals->encoder_bytes,
         i, vitals->crowded,
         i, vitals->slow_clients, i, vitals->slow_bodies, i, vitals->resetting_clients,
-        i, vitals->slivering_clients,
+        i, vitals->slivering_clients, i, vitals->flooding_clients,
         i, vitals->connections, i, vitals->clients_refused, i, vitals->clients_out_of_room,
         i, vitals->kept_given_up);
     p = ngx_slprintf(p, end,
