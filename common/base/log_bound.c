@@ -1,5 +1,7 @@
 #include "common/base/log_bound.h"
 
+#include <stdio.h>
+
 /* FNV-1a. */
 static uint64_t hash_of(const char *text)
 {
@@ -10,45 +12,97 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-/* The share of that key; a new one takes the place of one whose time is over, with what that has
- * left out. Where there is none, the first is for all others. */
-static log_share_t *share_of(log_bound_t *self, uint64_t key, int64_t now_ms)
+static bool has_to_tell(const log_share_t *share)
 {
-    log_share_t *set = self->shares[key % LOG_BOUND_SETS], *over = NULL;
+    return share->left_out || share->untold;
+}
+
+/* The share of that kind; a new one takes the place of one whose time is over, and of which nothing
+ * is left to say. Where there is none, the first is for all others. */
+static log_share_t *share_of(log_bound_t *self, const char *kind, int64_t now_ms)
+{
+    uint64_t key = hash_of(kind);
+    log_share_t *set = self->shares + key % LOG_BOUND_SETS * LOG_BOUND_WAYS, *over = NULL;
 
     for (int i = 1; i < LOG_BOUND_WAYS; i++) {
         if (set[i].until_ms && set[i].key == key)
             return &set[i];
-        if (now_ms >= set[i].until_ms && !over)
+        if (now_ms >= set[i].until_ms && !has_to_tell(&set[i]) && !over)
             over = &set[i];
     }
-    if (!over)
-        return &set[0];
+    if (!over) {
+        over = set;
+        kind = LOG_BOUND_OTHERS;
+    }
     over->key = key;
+    snprintf(over->kind, sizeof(over->kind), "%s", kind);
     return over;
 }
 
-bool log_bound_admits(log_bound_t *self, const char *kind, unsigned most, int64_t now_ms,
-                      uint64_t *ret_left_out)
+bool log_bound_admits(log_bound_t *self, const char *kind, int64_t now_ms)
 {
     log_share_t *share;
     bool admits;
 
-    *ret_left_out = 0;
     pthread_mutex_lock(&self->lock);
-    share = share_of(self, hash_of(kind), now_ms);
+    share = share_of(self, kind, now_ms);
     if (now_ms >= share->until_ms) {
         share->until_ms = now_ms + LOG_BOUND_MS;
         share->lines = 0;
+        share->untold += share->left_out;
+        share->left_out = 0;
     }
-    admits = share->lines < most;
+    admits = share->lines < self->most;
     if (admits) {
         share->lines++;
-        *ret_left_out = share->left_out;
-        share->left_out = 0;
     } else {
+        self->telling += !has_to_tell(share);
         share->left_out++;
     }
     pthread_mutex_unlock(&self->lock);
     return admits;
+}
+
+/* A share that has left out lines in a time that is over; NULL: none from `at` on. */
+static log_share_t *next_to_tell(log_bound_t *self, int64_t now_ms)
+{
+    while (self->at < LOG_BOUND_SHARES) {
+        log_share_t *share = &self->shares[self->at++];
+
+        if (now_ms >= share->until_ms ? has_to_tell(share) : share->untold > 0)
+            return share;
+    }
+    return NULL;
+}
+
+/* What it has to tell by now, which it has told then. */
+static uint64_t take_untold(log_share_t *share, int64_t now_ms)
+{
+    uint64_t lines = share->untold;
+
+    share->untold = 0;
+    if (now_ms >= share->until_ms) {
+        lines += share->left_out;
+        share->left_out = 0;
+    }
+    return lines;
+}
+
+bool log_bound_left_out(log_bound_t *self, int64_t now_ms, log_left_out_t *ret_left_out)
+{
+    log_share_t *share = NULL;
+
+    pthread_mutex_lock(&self->lock);
+    if (self->telling && now_ms >= self->look_ms)
+        share = next_to_tell(self, now_ms);
+    if (share) {
+        ret_left_out->lines = take_untold(share, now_ms);
+        snprintf(ret_left_out->kind, sizeof(ret_left_out->kind), "%s", share->kind);
+        self->telling -= !has_to_tell(share);
+    } else if (self->at) {
+        self->at = 0;
+        self->look_ms = now_ms + LOG_BOUND_LOOK_MS;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return share != NULL;
 }

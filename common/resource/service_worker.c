@@ -85,44 +85,51 @@ static bool is_reason_logged(int r, const reply_t *reply)
            || ((r == ERR_SIGN_IN_STATE || r == ERR_SESSION_GONE) && *reply->problem.msg);
 }
 
-/* How many lines a minute with that outcome an account and verb may have, of those that anybody can
- * cause who reaches a route; 0: no bound. */
-static unsigned lines_of(int r)
+/* Of lines that anybody can cause who reaches a route. */
+static log_bound_t of_gone = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = GONE_LINES};
+static log_bound_t of_sign_ins = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = SIGN_IN_LINES};
+
+/* The bound of lines with that outcome; NULL: none. */
+static log_bound_t *bound_of(int r)
 {
     switch (r) {
     case ERR_SESSION_GONE:
     case ERR_SESSION_STALE:
-        return GONE_LINES;
+        return &of_gone;
     case ERR_SIGN_IN_STATE:
     case ERR_SIGN_IN_CODE:
     case ERR_SIGN_IN_DENIED:
     case ERR_SIGN_IN_PROVIDER:
     case ERR_SIGN_IN_UNAVAILABLE:
-        return SIGN_IN_LINES;
+        return &of_sign_ins;
     default:
-        return 0;
+        return NULL;
     }
+}
+
+/* Say how many lines were left out, of each kind. */
+static void log_left_out(log_bound_t *bound)
+{
+    char kind[3 * LOG_BOUND_KIND_SIZE];
+    log_left_out_t out;
+
+    while (log_bound_left_out(bound, bus_mono_ms(), &out))
+        log_info("left out %" PRIu64 " lines of refused sessions, tokens or sign-ins, of "
+                 "account, verb and outcome \"%s\": there are %u a minute",
+                 out.lines, log_quote(out.kind, strlen(out.kind), kind, sizeof(kind)), bound->most);
 }
 
 /* Whoever makes up tokens, cookies, or answers of a provider causes a refusal each: their lines are
  * bounded. */
 static bool is_left_out(int r, const request_t *request)
 {
-    static log_bound_t bound = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    char kind[sizeof(request->account) + sizeof(request->verb) + 16];
-    unsigned most = lines_of(r);
-    uint64_t left_out;
+    char kind[sizeof(request->account) + sizeof(request->verb) + 64];
+    log_bound_t *bound = bound_of(r);
 
-    if (!most)
+    if (!bound)
         return false;
-    snprintf(kind, sizeof(kind), "%s %s %d", request->account, request->verb, r);
-    if (!log_bound_admits(&bound, kind, most, bus_mono_ms(), &left_out))
-        return true;
-    if (left_out)
-        log_info("left out %" PRIu64 " lines of refused sessions, tokens or sign-ins: of an "
-                 "account, verb and outcome there are %d a minute, and of sign-ins %d",
-                 left_out, GONE_LINES, SIGN_IN_LINES);
-    return false;
+    snprintf(kind, sizeof(kind), "%s %s %s", request->account, request->verb, outcome_name(r));
+    return !log_bound_admits(bound, kind, bus_mono_ms());
 }
 
 /* Log changes, refusals and slow requests. Successful reads have a line in the gateway's log. */
@@ -131,6 +138,8 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
 {
     char verb[140], id[140], why[600];
 
+    log_left_out(&of_gone);
+    log_left_out(&of_sign_ins);
     if ((r == 0 && !crud->changes && us < SLOW_US) || is_left_out(r, request))
         return;
     log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));

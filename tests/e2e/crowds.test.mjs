@@ -31,6 +31,28 @@ test('a customer of IPv6 with many networks is no crowd of clients: what is abov
   await allFree(ready, CONNECTIONS);
 });
 
+test('a network that is busy has new clients, whoever else opens connections', { skip, timeout: 300000 }, async () => {
+  const CLIENTS = 15, FEW = 4, NEW = 6, some = [], of = (host) => named(`198.51.100.${host}`);
+  // so many of each client, all of which it may have
+  const opens = async (count, ...clients) => {
+    const free = await freeOf(CONNECTIONS), made = await Promise.all(clients.map((client) => connections(count, client, balancer)));
+    some.push(...made);
+    await until(async () => await freeOf(CONNECTIONS) < free - count * clients.length + 2, 'they are taken', WAIT);
+    return () => made.reduce((sum, one) => sum + one.open(), 0);
+  };
+  await allFree(ready, CONNECTIONS);
+  try {
+    await opens(FEW, ...Array.from({ length: CLIENTS }, (_, i) => of(1 + i)));
+    for (let i = 1, free; (free = await freeOf(CONNECTIONS)) > 80; i++) await opens(Math.max(FEW, Math.floor(free * free / CONNECTIONS * 0.4)), named(`203.0.${i}.1`));
+    const fresh = await opens(1, ...Array.from({ length: NEW }, (_, i) => of(101 + i)));
+    some.push(await connections(1, of(1), balancer));
+    await until(() => some.at(-1).open() === 0, 'one of it that has few gets no more', WAIT);
+    await servesOthers(ready, 5);
+    assert.equal(fresh(), NEW, 'new clients of it');
+  } finally { for (const one of some) one.end(); }
+  await allFree(ready, CONNECTIONS);
+});
+
 test('an address of NAT64 is the client of IPv4 that it stands for, and no other', { skip, timeout: 300000 }, async () => {
   const some = [await connections(CONNECTIONS, named('64:ff9b::c000:201'), balancer)];
   try {

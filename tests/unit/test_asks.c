@@ -330,3 +330,29 @@ Test(asks, a_network_of_many_clients_leaves_some_to_others)
         cr_assert(asks_have_room(&asks, "ac_x", 4, 2 << 16 | 999, kinds[kind]));
     }
 }
+
+Test(asks, a_network_of_many_clients_leaves_some_of_its_account_to_others)
+{
+    static const struct {
+        unsigned kind;
+        int own;
+    } cases[] = {{0, ASKS_ACCOUNT_MAX},
+                 {ASK_SLOW, ASKS_ACCOUNT_SLOW_MAX},
+                 {ASK_MACHINE, ASKS_ACCOUNT_MACHINES_MAX}};
+
+    for (int kind = 0; kind < 3; kind++)
+        for (int half = 0; half < 2; half++) {
+            int count = 0;
+
+            asks = (asks_t){.client_percent = 100};
+            if (half)
+                begin_half(cases[kind].kind);
+            for (uint32_t client = 1; client <= 200; client++)
+                count += begin_all("ac_one", 1 << 16 | client, cases[kind].kind);
+            cr_assert_gt(count, cases[kind].own / 5, "kind %d: %d", kind, count);
+            cr_assert_lt(count, cases[kind].own * 3 / 4, "kind %d: %d", kind, count);
+            cr_assert_not(asks_have_room(&asks, "ac_one", 6, 1 << 16 | 999, cases[kind].kind));
+            cr_assert(asks_have_room(&asks, "ac_one", 6, 2 << 16 | 1, cases[kind].kind));
+            cr_assert(asks_have_room(&asks, "ac_one", 6, 0, cases[kind].kind));
+        }
+}

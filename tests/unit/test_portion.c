@@ -262,6 +262,160 @@ static uint32_t client_in(uint32_t network, uint32_t client)
     return network << 16 | (network * 100 + client);
 }
 
+/* Of who has so much of what, and for what each one comes. */
+struct busy_case {
+    char what[24];
+    size_t all, each, large;
+};
+
+static bool take_one(portions_t *self, size_t all, uint32_t client, size_t amount)
+{
+    portion_t part = {0};
+
+    return portion_take(self, &part, all, ORDINARY, client, amount);
+}
+
+/* Clients of network 1, with little each, have so many percent of all. */
+static portions_t *busy_network(const struct busy_case *of, size_t percent)
+{
+    portions_t *self = nobody();
+
+    for (uint32_t i = 0; self->taken < of->all / 100 * percent; i++)
+        cr_assert(take_one(self, of->all, 1 << 16 | i % 7900, of->each), "%s", of->what);
+    return self;
+}
+
+/* Clients of other networks, four of each, take what they can get, until less than so much is left;
+ * after each the next client of network 1, which has nothing, is served. */
+static void take_much(portions_t *self, const struct busy_case *of, size_t until)
+{
+    for (uint32_t i = 0; i < 100; i++)
+        for (int large = 1; large >= 0; large--) {
+            uint32_t client = (2 + i / 4) << 16 | (8000 + i);
+
+            while (take_one(self, of->all, client, large ? of->large : of->each)) {
+                portion_t next = {0};
+
+                if (of->all - self->taken < until + of->each)
+                    return;
+                cr_assert(portion_take(self, &next, of->all, ORDINARY, 1 << 16 | 7999, of->each),
+                          "%s: %zu clients in %zu networks, %zu of %zu left", of->what, (size_t)i,
+                          (size_t)(1 + i / 4), of->all - self->taken, of->all);
+                portion_give(self, &next);
+            }
+        }
+}
+
+ParameterizedTestParameters(portion, busy_network)
+{
+    static struct busy_case cases[] = {
+        {"memory", 256 << 20, 21000, 512 << 10},
+        {"memory, little of it", 16 << 20, 21000, 128 << 10},
+        {"loans", 64 << 20, 64 << 10, 64 << 10},
+        {"encoders", 320 << 20, 832 << 10, 832 << 10},
+        {"encoders, brotli", 320 << 20, 3136 << 10, 3136 << 10},
+    };
+
+    return cr_make_param_array(struct busy_case, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+/* A carrier's, an office's, or that of a service that sends webhooks. */
+ParameterizedTest(struct busy_case *of, portion, busy_network)
+{
+    static const size_t percents[] = {5, 10, 20};
+
+    for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+        portions_t *self = busy_network(of, percents[i]);
+        uint32_t next = 0;
+
+        take_much(self, of, of->all / 9);
+        while (take_one(self, of->all, 1 << 16 | next, of->each))
+            next++;
+        cr_assert_geq(of->all - self->taken, of->all / 32 * 3 - of->each, "%zu", self->taken);
+        free(self);
+    }
+}
+
+Test(portion, a_network_of_many_with_little_each_leaves_to_others_what_busy_accounts_need)
+{
+    portions_t *self = busy_account();
+    size_t before = self->taken, served = 0;
+
+    while (take_one(self, MEMORY, 100 << 16 | 7950, REQUEST))
+        ;
+    for (uint32_t i = 0; i < 65536; i++)
+        take_one(self, MEMORY, 101 << 16 | i, REQUEST);
+    cr_assert_gt(self->taken, before);
+    cr_assert_geq(MEMORY - self->taken, MEMORY / 32 * 3, "%zu", self->taken);
+    for (uint32_t i = 0; i < 300; i++)
+        served += visit(self, 7, (200 + i) << 16 | (4000 + i));
+    cr_assert_eq(served, 300, "new visitors of an account that is busy: %zu", served);
+    free(self);
+}
+
+Test(portion, a_network_of_many_with_little_each_has_no_more_than_it_would_have_alone)
+{
+    portions_t *self = nobody();
+
+    for (uint32_t round = 0; round < 4; round++)
+        for (uint32_t i = 0; i < 65536; i++)
+            take_one(self, MEMORY, 1 << 16 | i, REQUEST);
+    cr_assert_leq(self->networks[1], portion_most(MEMORY, MEMORY, LARGE));
+    cr_assert_gt(self->networks[1], portion_most(MEMORY, MEMORY, LARGE) / 100 * 99);
+    for (uint32_t i = 0; i < 65536; i++)
+        take_one(self, MEMORY, 2 << 16 | i, REQUEST);
+    cr_assert_leq(self->networks[2], MEMORY / 100 * 19, "beside one crowd: %zu", self->networks[2]);
+    free(self);
+}
+
+/* Few of a network's clients have much, and all others little, or the other way round. */
+static void take_all_of(portions_t *self, uint32_t network, bool large_first)
+{
+    for (uint32_t i = 0; i < 8000; i++)
+        while (take_one(self, MEMORY, network << 16 | i, large_first ? STALLED : REQUEST)
+               && large_first)
+            ;
+    for (uint32_t i = 0; i < 65536; i++)
+        take_one(self, MEMORY, network << 16 | i, REQUEST);
+}
+
+Test(portion, four_networks_that_take_all_leave_what_new_visitors_of_busy_accounts_need)
+{
+    for (unsigned large = 0; large < 1 << 4; large++) {
+        portions_t *self = nobody();
+
+        for (uint32_t network = 1; network <= 4; network++)
+            take_all_of(self, network, large >> (network - 1) & 1);
+        cr_assert_gt(MEMORY - self->taken, MEMORY / PORTION_LAST, "%x: %zu", large, self->taken);
+        free(self);
+    }
+}
+
+/* Clients and accounts are found by hashes: those of several networks and accounts have one
+ * place. */
+Test(portion, crowds_are_none_once_all_is_given_back_whoever_shared_a_place)
+{
+    enum { PARTS = 400 };
+    portions_t *self = nobody();
+    portion_t *parts = calloc(PARTS, sizeof(*parts));
+
+    for (uint32_t i = 0; i < PARTS; i++) {
+        uint32_t theirs = 1 + i % 3, client = (1 + i % 7) << 16 | (1 + i % 2);
+        portion_account_t to = {1 + i % 5, theirs, LARGE, LARGE, false};
+
+        cr_assert(portion_take(self, &parts[i], ALL, LARGE, client, 100 + i));
+        portion_charge_account(self, &parts[i], ALL, &to);
+        portion_keep(self, &parts[i * 7 % (i + 1)], 150);
+    }
+    for (uint32_t i = 0; i < PARTS; i++)
+        portion_give(self, &parts[i * 3 % PARTS]);
+    cr_assert_eq(self->taken + self->crowd, 0);
+    for (uint32_t i = 0; i < 10; i++)
+        cr_assert_eq(self->crowds[i] + self->network_crowds[i] + self->networks[i], 0, "%u", i);
+    free(parts);
+    free(self);
+}
+
 Test(portion, clients_of_one_network_leave_some_to_others_and_to_the_next_one_of_it)
 {
     portions_t *self = nobody();

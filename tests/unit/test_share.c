@@ -99,18 +99,17 @@ Test(share, connections_of_a_client_and_those_for_it_are_one_count)
 {
     worker_t *worker = calloc(1, sizeof(*worker));
     share_part_t few = {.account = 2, .client = 12, .alone = 7};
+    share_whose_t last[2];
     size_t entered = 0;
 
-    while (share_allows(&worker->share, 5, ALL, ALL - entered, 100)) {
-        share_enter(&worker->share, 5);
-        entered++;
-    }
+    while (share_allows(&worker->share, 5, ALL, ALL - entered, 100))
+        last[entered++ % 2] = share_enter(&worker->share, 5, ALL);
     worker->taken = entered;
     cr_assert_not(take_for(worker, 1, 11, 5));
     cr_assert(take_for(worker, 1, 11, 6), "of another client");
     cr_assert(share_take(&worker->share, &few, ALL, 2, 100), "of one that has few");
-    share_leave(&worker->share, 5);
-    share_leave(&worker->share, 5);
+    share_leave(&worker->share, &last[0]);
+    share_leave(&worker->share, &last[1]);
     worker->taken -= 2;
     cr_assert(take_for(worker, 1, 11, 5));
     cr_assert(share_allows(&worker->share, 0, ALL, 0, 100), "somebody who speaks for many");
@@ -190,6 +189,7 @@ typedef struct {
 static bool visit(crowd_t *self, uint32_t account, uint32_t client)
 {
     share_part_t *part = &self->parts[self->count];
+    share_whose_t whose;
 
     if (ALL - self->used <= share_reserve(ALL))
         return false;
@@ -197,9 +197,9 @@ static bool visit(crowd_t *self, uint32_t account, uint32_t client)
                            .client = client, /* at one account only */
                            .alone = client,
                            .requests = &self->requests[self->count]};
-    share_enter(&self->share, client);
+    whose = share_enter(&self->share, client, ALL);
     if (!share_take(&self->share, part, ALL, ALL - self->used - 1, 100)) {
-        share_leave(&self->share, client);
+        share_leave(&self->share, &whose);
         return false;
     }
     self->used += 2;
@@ -211,7 +211,7 @@ static bool visit(crowd_t *self, uint32_t account, uint32_t client)
 static void connect_only(crowd_t *self, uint32_t client, size_t most)
 {
     while (most-- && share_allows(&self->share, client, ALL, ALL - self->used, 100)) {
-        share_enter(&self->share, client);
+        share_enter(&self->share, client, ALL);
         self->used++;
     }
 }
@@ -364,23 +364,75 @@ Test(share, one_customers_many_networks_leave_connections_to_others_and_to_one_m
     free(crowd);
 }
 
+/* As many clients of a network as there are, with few connections each, have a tenth of all. Then
+ * clients of other networks, four of each, take what they can get. */
+static crowd_t *busy_network(size_t parts)
+{
+    crowd_t *crowd = calloc(1, sizeof(*crowd));
+
+    for (uint32_t i = 0; crowd->used < ALL / parts; i++)
+        connect_only(crowd, 1 << 16 | i % 8000, 1);
+    return crowd;
+}
+
+Test(share, who_has_many_connections_denies_no_busy_network_to_new_clients)
+{
+    static const size_t parts[] = {20, 10, 5};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        crowd_t *crowd = busy_network(parts[i]);
+        uint32_t own = 1 << 16 | 8100, few = own, greedy = 0;
+
+        while (ALL - crowd->used > ALL / 10 && greedy < 100) {
+            connect_only(crowd, (2 + greedy / 4) << 16 | (8001 + greedy), 20);
+            cr_assert(share_allows(&crowd->share, own, ALL, ALL - crowd->used, 100), "%zu: %zu",
+                      parts[i], crowd->used);
+            greedy += !share_allows(&crowd->share, (2 + greedy / 4) << 16 | (8001 + greedy), ALL,
+                                    ALL - crowd->used, 100);
+        }
+        while (share_allows(&crowd->share, few, ALL, ALL - crowd->used, 100))
+            connect_only(crowd, few++, 1);
+        cr_assert_geq(ALL - crowd->used, ALL * 3 / 32, "%zu: %zu", parts[i], crowd->used);
+        cr_assert(share_allows(&crowd->share, 99 << 16 | 8150, ALL, ALL - crowd->used, 100));
+        free(crowd);
+    }
+}
+
+Test(share, a_network_of_many_with_few_leaves_connections_to_others_whoever_else_has_many)
+{
+    crowd_t *crowd = busy_account();
+    size_t served = 0;
+
+    connect_only(crowd, 2 << 16 | 8190, ALL);
+    for (uint32_t i = 0; i < 65536 / 8; i++)
+        connect_only(crowd, 3 << 16 | i, 4);
+    cr_assert_geq(ALL - crowd->used, ALL * 3 / 32, "%zu", crowd->used);
+    cr_assert_lt(crowd->share.networks[3], ALL * 62 / 100);
+    for (uint32_t i = 0; i < 100; i++)
+        served += visit(crowd, 1, (100 + i) << 16 | (8001 + i));
+    cr_assert_eq(served, 100, "new visitors of an account that is busy: %zu", served);
+    free(crowd);
+}
+
 Test(share, who_was_let_in_may_ask_as_long_as_the_network_above_has_something_left)
 {
     share_t *share = calloc(1, sizeof(*share));
     uint32_t mine = client_of("192.0.2.1", 0), other = client_of("192.0.2.2", 0);
+    share_whose_t first = share_enter(share, mine, 512), others[120];
     size_t used = 0;
 
-    share_enter(share, mine);
     cr_assert(share_may_ask(share, mine, 512, 9, 100), "of a network that has few");
-    for (; used < 200; used++)
-        share_enter(share, other);
+    for (; used < 120; used++)
+        others[used] = share_enter(share, other, 512);
     cr_assert(share_may_ask(share, mine, 512, 512 - used, 100));
-    cr_assert_not(share_may_ask(share, mine, 512, 100, 100));
-    for (; used; used--)
-        share_leave(share, other);
-    share_leave(share, mine);
+    cr_assert(share_may_ask(share, mine, 512, 70, 100), "whoever has the rest");
+    cr_assert_not(share_may_ask(share, mine, 512, 48, 100), "of the last ones");
+    while (used)
+        share_leave(share, &others[--used]);
+    share_leave(share, &first);
     for (size_t i = 0; i < SHARE_CLIENTS; i++)
-        cr_assert_eq(share->alone[i] + share->networks[i], 0);
+        cr_assert_eq(share->alone[i] + share->networks[i] + share->network_crowds[i], 0);
+    cr_assert_eq(share->crowd, 0);
     free(share);
 }
 
@@ -390,7 +442,7 @@ Test(share, the_last_ones_are_for_requests_of_clients_that_are_let_in_and_nobody
     uint32_t mine = client_of("192.0.2.1", 0), other = client_of("192.0.3.1", 0);
     share_part_t part = {.account = 1, .client = 9, .alone = other};
 
-    share_enter(share, other);
+    share_enter(share, other, 1024);
     cr_assert_not(share_allows(share, mine, 1024, 31, 100));
     cr_assert(share_lets_nobody_in(share, mine, 1024, 31, 100));
     cr_assert_not(share_lets_nobody_in(share, other, 1024, 31, 100), "it has some");

@@ -6,8 +6,8 @@
  * places, too. Of all places, of slow ones and of machines' an account has a portion at most
  * (http/portion.h), and so have a client, whosever hosts it asks for, and its network: the less is
  * left, the less may anybody have, and who has none may have the last one. What an account may have
- * its clients share: one has at most as many as it leaves of that to the others. Single-threaded;
- * without sockets, clock and nginx: now_ms is any clock that never goes back. */
+ * its clients, and their networks, share (http/within.h). Single-threaded; without sockets, clock
+ * and nginx: now_ms is any clock that never goes back. */
 #pragma once
 
 #include "services/edge/control/ask_packet.h"

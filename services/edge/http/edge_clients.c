@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     ngx_queue_t        link;
     client_t          *client;
-    uint32_t           hash;
+    share_whose_t      whose;
     ngx_connection_t  *connection;
 } place_t;
 
@@ -141,7 +141,7 @@ leave_client(void *data)
 
     INVARIANT(place->client->count > 0);
     place->client->count--;
-    edge_share_leave(place->hash);
+    edge_share_leave(&place->whose);
     ngx_queue_remove(&place->link);
     note_connections();
 }
@@ -159,11 +159,10 @@ enter_client(client_t *client, uint32_t hash, ngx_connection_t *c)
     }
     place = cln->data;
     place->client = client;
-    place->hash = hash;
     place->connection = c;
     ngx_queue_insert_tail(&client->open, &place->link);
     client->count++;
-    edge_share_enter(hash);
+    place->whose = edge_share_enter(hash);
     cln->handler = leave_client;
     return 1;
 }

@@ -38,17 +38,17 @@ edge_share_lets_nobody_in(uint32_t client)
 }
 
 
-void
+share_whose_t
 edge_share_enter(uint32_t client)
 {
-    share_enter(&connections, client);
+    return share_enter(&connections, client, ngx_cycle->connection_n);
 }
 
 
 void
-edge_share_leave(uint32_t client)
+edge_share_leave(const share_whose_t *whose)
 {
-    share_leave(&connections, client);
+    share_leave(&connections, whose);
 }
 
 

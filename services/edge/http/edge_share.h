@@ -34,8 +34,8 @@ ngx_uint_t edge_share_may_enter(uint32_t client);
 /* It may not: is that so because so few are free that no client is let in, and it has none? */
 ngx_uint_t edge_share_lets_nobody_in(uint32_t client);
 /* A connection of that client was accepted, or is closed. */
-void edge_share_enter(uint32_t client);
-void edge_share_leave(uint32_t client);
+share_whose_t edge_share_enter(uint32_t client);
+void edge_share_leave(const share_whose_t *whose);
 
 /* Memory of requests under way (postern_request_memory), from the moment when a request's head is
  * read until its memory is freed, whether or not it goes anywhere. 0: its client, or ctx's account,

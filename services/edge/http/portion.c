@@ -50,6 +50,29 @@ portion_percents_t portion_percents(size_t all, size_t one, size_t client, size_
     return out;
 }
 
+/* ---- crowds ---- */
+
+static size_t few_of(size_t all)
+{
+    return size_max(all / PORTION_FEW, PORTION_FEWEST);
+}
+
+size_t portion_of_crowd(size_t client, size_t amount, size_t all)
+{
+    return size_min(amount, rest_of(few_of(all), client));
+}
+
+/* What an account or a network may have at most of what the crowds of others leave to it, so that
+ * `last` of all are left. */
+static size_t most_beside_crowds(const portion_crowd_t *who, size_t all, size_t left,
+                                 size_t percent, size_t last)
+{
+    size_t others = rest_of(who->crowd, who->own);
+
+    return size_min(portion_most(all, rest_of(all, others), percent),
+                    who->has + rest_of(left, last));
+}
+
 /* ---- clients and networks ---- */
 
 static size_t network_percent(size_t percent)
@@ -57,18 +80,24 @@ static size_t network_percent(size_t percent)
     return size_min(percent * PORTION_NETWORK, PORTION_PERCENT_MAX);
 }
 
+/* May the client have more beside what it has, where its network has `network` of `most`? */
+static bool client_may_within(size_t client, size_t more, size_t network, size_t most,
+                              size_t percent)
+{
+    size_t within = size_max(percent * PORTION_WITHIN, PORTION_WITHIN_LEAST);
+
+    return within > PORTION_PERCENT_MAX /* so large that one may have all but all */
+           || portion_allows(client, more, most, rest_of(most, network), within);
+}
+
 bool portion_network_allows(size_t network, size_t client, size_t more, size_t all, size_t left,
                             size_t percent)
 {
-    size_t wide = network_percent(percent), most;
-    size_t within = size_max(percent * PORTION_WITHIN, PORTION_WITHIN_LEAST);
+    size_t wide = network_percent(percent);
 
-    if (!portion_allows(network, more, all, left, wide))
-        return false;
-    if (within > PORTION_PERCENT_MAX) /* so large that one may have all but all */
-        return true;
-    most = portion_most(all, left + network, wide);
-    return portion_allows(client, more, most, rest_of(most, network), within);
+    return portion_allows(network, more, all, left, wide)
+           && client_may_within(client, more, network, portion_most(all, left + network, wide),
+                                percent);
 }
 
 bool portion_network_allows_one(size_t network, size_t client, size_t all, size_t left,
@@ -79,27 +108,51 @@ bool portion_network_allows_one(size_t network, size_t client, size_t all, size_
                       : portion_allows(network, 1, all, left, network_percent(percent)));
 }
 
+bool portion_network_allows_few(const portion_crowd_t *network, size_t client, size_t more,
+                                size_t all, size_t left, size_t percent)
+{
+    size_t last = all / PORTION_LAST + all / (2 * PORTION_LAST);
+    size_t most = most_beside_crowds(network, all, left, network_percent(percent), last);
+
+    most = size_min(most, all / PORTION_NETWORK_BUSY);
+    return (!client || portion_of_crowd(client, more, all) == more)
+           && more <= rest_of(most, network->has)
+           && client_may_within(client, more, network->has, most, percent);
+}
+
+/* May the client's network have the amount? */
+static bool network_may_take(const portions_t *self, uint32_t client, size_t amount, size_t all,
+                             size_t left, size_t percent)
+{
+    size_t at = portion_network(client) % PORTION_CLIENTS;
+    size_t has = self->clients[client % PORTION_CLIENTS];
+    portion_crowd_t network = {self->networks[at], self->network_crowds[at], self->crowd};
+
+    return portion_network_allows(network.has, has, amount, all, left, percent)
+           || portion_network_allows_few(&network, has, amount, all, left, percent);
+}
+
 /* May the client, and its network, take the amount? */
 static bool client_may_take(const portions_t *self, uint32_t client, size_t amount, size_t all,
                             size_t percent)
 {
     size_t has = self->clients[client % PORTION_CLIENTS], left = all - self->taken;
-    uint32_t network = portion_network(client);
 
     return portion_allows(has, amount, all, left, percent)
-           && (!network
-               || portion_network_allows(self->networks[network % PORTION_CLIENTS], has, amount,
-                                         all, left, percent));
+           && (!portion_network(client)
+               || network_may_take(self, client, amount, all, left, percent));
 }
 
-/* From now on the client has so much. */
-static void client_set(portions_t *self, uint32_t client, size_t has)
+/* The client, and its network, have so much more. */
+static void client_add(portions_t *self, const portion_t *part)
 {
-    size_t *had = &self->clients[client % PORTION_CLIENTS];
+    size_t network = portion_network(part->client);
 
-    self->crowd += size_min(has, self->few);
-    self->crowd -= size_min(*had, self->few);
-    *had = has;
+    self->clients[part->client % PORTION_CLIENTS] += part->amount;
+    if (!network)
+        return;
+    self->networks[network % PORTION_CLIENTS] += part->amount;
+    self->network_crowds[network % PORTION_CLIENTS] += part->crowd;
 }
 
 bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
@@ -111,16 +164,13 @@ bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent,
         return true;
     if (amount > left || (client && !client_may_take(self, client, amount, all, percent)))
         return false;
-    if (!self->taken)
-        self->few = all / PORTION_FEW;
-    self->taken += amount;
-    if (client)
-        client_set(self, client, self->clients[client % PORTION_CLIENTS] + amount);
-    else
-        self->crowd += amount;
-    if (portion_network(client))
-        self->networks[portion_network(client) % PORTION_CLIENTS] += amount;
-    *part = (portion_t){.amount = amount, .client = client};
+    *part = (portion_t){.amount = amount, .crowd = amount, .client = client};
+    if (client) {
+        part->crowd = portion_of_crowd(self->clients[client % PORTION_CLIENTS], amount, all);
+        client_add(self, part);
+    }
+    self->taken += part->amount;
+    self->crowd += part->crowd;
     return true;
 }
 
@@ -135,48 +185,23 @@ static bool client_may_there(const portions_t *self, const portion_account_t *to
                              rest_of(most, has), to->client_percent);
 }
 
-/* What an account that has `has` by now may have at most, of what crowds at others leave to it. The
- * amount is its client's already, and of the crowd. */
-static size_t most_beside_crowds(const portions_t *self, size_t own, size_t has, size_t amount,
-                                 size_t all, size_t left, size_t percent)
+/* May the account, and its client there, have what the part has, which is one of `left` still, and
+ * of the crowd already? */
+static bool account_may_have(const portions_t *self, const portion_account_t *to,
+                             const portion_t *part, size_t all, size_t left)
 {
-    size_t others = rest_of(self->crowd, own + amount);
+    size_t at = to->account % PORTION_ACCOUNTS, most, amount = part->amount;
+    portion_crowd_t account = {self->accounts[at], self->crowds[at] + part->crowd, self->crowd};
 
-    return size_min(portion_most(all, rest_of(all, others), percent),
-                    has + rest_of(left, all / PORTION_LAST));
-}
-
-/* May the account, and its client there, have the amount, which is one of `left` still? */
-static bool account_may_have(const portions_t *self, const portion_account_t *to, size_t amount,
-                             size_t all, size_t left)
-{
-    size_t has = self->accounts[to->account % PORTION_ACCOUNTS], most;
-    size_t own = self->crowds[to->account % PORTION_ACCOUNTS];
-
-    if (portion_allows(has, amount, all, left, to->percent)
-        && client_may_there(self, to, has, amount, portion_most(all, left + has, to->percent)))
+    if (portion_allows(account.has, amount, all, left, to->percent)
+        && client_may_there(self, to, account.has, amount,
+                            portion_most(all, left + account.has, to->percent)))
         return true;
     if (to->of_left)
         return false;
-    most = most_beside_crowds(self, own, has, amount, all, left, to->percent);
-    return amount <= rest_of(most, has) && client_may_there(self, to, has, amount, most);
-}
-
-/* The account has so much more and less from now on, and so has its client there. Of who speaks for
- * many all is of the crowd. */
-static void account_set(portions_t *self, const portion_t *part, size_t more, size_t less)
-{
-    size_t *crowd = &self->crowds[part->account % PORTION_ACCOUNTS];
-    size_t *theirs = &self->theirs[part->theirs % PORTION_CLIENTS];
-
-    self->accounts[part->account % PORTION_ACCOUNTS] += more - less;
-    if (!part->theirs) {
-        *crowd += more - less;
-        return;
-    }
-    *crowd -= size_min(*theirs, self->few);
-    *theirs += more - less;
-    *crowd += size_min(*theirs, self->few);
+    most = most_beside_crowds(&account, all, left, to->percent, all / PORTION_LAST);
+    return amount <= rest_of(most, account.has)
+           && client_may_there(self, to, account.has, amount, most);
 }
 
 bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
@@ -186,40 +211,49 @@ bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
 
     if (part->account || !part->amount)
         return true;
-    if (!account_may_have(self, to, part->amount, all, left + part->amount))
+    if (!account_may_have(self, to, part, all, left + part->amount))
         return false;
     part->account = to->account;
     part->theirs = to->theirs;
-    if (part->account)
-        account_set(self, part, part->amount, 0);
+    if (part->theirs)
+        self->theirs[part->theirs % PORTION_CLIENTS] += part->amount;
+    if (part->account) {
+        self->accounts[part->account % PORTION_ACCOUNTS] += part->amount;
+        self->crowds[part->account % PORTION_ACCOUNTS] += part->crowd;
+    }
     return true;
 }
 
 /* ---- what is given back ---- */
 
+/* Of one of those that have something there is so much less. Each part is given back once. */
+static void take_off(size_t *has, size_t less)
+{
+    INVARIANT(less <= *has);
+    *has -= less;
+}
+
 void portion_keep(portions_t *self, portion_t *part, size_t amount)
 {
-    size_t client = self->clients[part->client % PORTION_CLIENTS];
-    size_t *network = &self->networks[portion_network(part->client) % PORTION_CLIENTS];
-    size_t account = self->accounts[part->account % PORTION_ACCOUNTS];
-    size_t theirs = self->theirs[part->theirs % PORTION_CLIENTS];
-    size_t less = rest_of(part->amount, amount);
+    size_t network = portion_network(part->client);
+    size_t less = rest_of(part->amount, amount), of_crowd = rest_of(part->crowd, amount);
 
-    INVARIANT(part->amount <= self->taken); /* each part is given back once */
-    INVARIANT(!part->client || part->amount <= client);
-    INVARIANT(!portion_network(part->client) || part->amount <= *network);
-    INVARIANT(!part->account || part->amount <= account);
-    INVARIANT(!part->theirs || part->amount <= theirs);
-    self->taken -= less;
+    take_off(&self->taken, less);
+    take_off(&self->crowd, of_crowd);
     if (part->client)
-        client_set(self, part->client, client - less);
-    else
-        self->crowd -= less;
-    if (portion_network(part->client))
-        *network -= less;
-    if (part->account)
-        account_set(self, part, 0, less);
+        take_off(&self->clients[part->client % PORTION_CLIENTS], less);
+    if (network) {
+        take_off(&self->networks[network % PORTION_CLIENTS], less);
+        take_off(&self->network_crowds[network % PORTION_CLIENTS], of_crowd);
+    }
+    if (part->account) {
+        take_off(&self->accounts[part->account % PORTION_ACCOUNTS], less);
+        take_off(&self->crowds[part->account % PORTION_ACCOUNTS], of_crowd);
+    }
+    if (part->theirs)
+        take_off(&self->theirs[part->theirs % PORTION_CLIENTS], less);
     part->amount -= less;
+    part->crowd -= of_crowd;
 }
 
 void portion_give(portions_t *self, portion_t *part)

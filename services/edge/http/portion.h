@@ -15,7 +15,14 @@
  * own portion, at whatever accounts, and does not decide whether a busy account has new visitors.
  * So an account may also have its portion of what crowds leave, while more than a sixteenth of all
  * is left, which is for accounts that have less. Of each client a 256th of all at most is a
- * crowd's, and all that is charged to no client. No nginx in here. */
+ * crowd's, and all that is charged to no client.
+ *
+ * Nor does who has much decide whether a busy network, of a carrier, an office, or a service that
+ * sends webhooks, has one more client: as an account may, it may have its portion of what the
+ * crowds of other networks leave, but for its clients that have little, up to a fourth of all, and
+ * while more than three 32nds of all are left. For such a crowd may be one person with a /48 of
+ * IPv6: so four networks that take all they can get leave more than a sixteenth. No nginx in
+ * here. */
 #pragma once
 
 #include "common/base/portion_rule.h"
@@ -30,9 +37,13 @@ enum {
     PORTION_NETWORK = 4,        /* times a client's percent: its network's, of all, */
     PORTION_WITHIN = 5,         /* and a client's of what its network may have, but no less than */
     PORTION_WITHIN_LEAST = 250, /* percent: of a small portion, too, one alone has all of it */
-    /* parts of all: what a client has as one of a crowd; what is not for who has its portion */
+    /* parts of all: what a client has as one of a crowd, but no less than the fewest; what is not
+     * for who has its portion, and of a network one and a half of that; what a network may have
+     * whoever else has much */
     PORTION_FEW = 256,
+    PORTION_FEWEST = 4,
     PORTION_LAST = 16,
+    PORTION_NETWORK_BUSY = 4,
     PORTION_PERCENT_MAX = 10000
 };
 
@@ -41,17 +52,18 @@ enum {
 typedef struct {
     size_t taken;
     size_t crowd; /* of that: what is charged to no client, and of each client as much as few */
-    size_t few;   /* a part of all, as it was when the first one took something */
     size_t accounts[PORTION_ACCOUNTS];
     size_t crowds[PORTION_ACCOUNTS]; /* of an account: its part of crowd */
     size_t clients[PORTION_CLIENTS];
     size_t networks[PORTION_CLIENTS];
-    size_t theirs[PORTION_CLIENTS]; /* of a client at one account */
+    size_t network_crowds[PORTION_CLIENTS]; /* of a network: its part of crowd */
+    size_t theirs[PORTION_CLIENTS];         /* of a client at one account */
 } portions_t;
 
 /* What a request has of it; zero: nothing. */
 typedef struct {
     size_t amount;
+    size_t crowd;     /* of that: what its client took as one of a crowd */
     uint32_t client;  /* hash (share_client); 0: it is charged to no client */
     uint32_t account; /* hash; 0: it is charged to no account yet */
     uint32_t theirs;  /* hash of account and client; 0: somebody who speaks for many */
@@ -68,6 +80,11 @@ typedef struct {
 typedef struct {
     size_t client, account, theirs;
 } portion_percents_t;
+
+/* What an account or a network has, what of that is of a crowd, and what crowds have in all. */
+typedef struct {
+    size_t has, own, crowd;
+} portion_crowd_t;
 
 /* Hash of the network above a client, which its hash (share_client) has in it; 0: of none. */
 static inline uint32_t portion_network(uint32_t client)
@@ -89,6 +106,13 @@ bool portion_network_allows(size_t network, size_t client, size_t more, size_t a
  * client that has none what its network has left. */
 bool portion_network_allows_one(size_t network, size_t client, size_t all, size_t left,
                                 size_t percent);
+
+/* What of an amount that a client takes is of a crowd: as much as it has few. */
+size_t portion_of_crowd(size_t client, size_t amount, size_t all);
+/* May the network have more for a client that has few, whoever else has much? These two are beside
+ * what portion_network_allows says. */
+bool portion_network_allows_few(const portion_crowd_t *network, size_t client, size_t more,
+                                size_t all, size_t left, size_t percent);
 
 /* Take amount of `all` on behalf of client, which has percent of a portion, or of nobody (0).
  * False: the client or its network has its portion, or too little is left; *part is unchanged. A

@@ -62,18 +62,32 @@ size_t share_reserve(size_t all)
     return all / SHARE_RESERVE;
 }
 
-static uint32_t network_has(const share_t *self, uint32_t alone)
+static portion_crowd_t network_of(const share_t *self, uint32_t alone)
 {
-    return portion_network(alone) ? self->networks[portion_network(alone) % SHARE_CLIENTS] : 0;
+    size_t at = portion_network(alone) % SHARE_CLIENTS;
+
+    if (!portion_network(alone))
+        return (portion_crowd_t){.crowd = self->crowd};
+    return (portion_crowd_t){self->networks[at], self->network_crowds[at], self->crowd};
+}
+
+/* May the network have one more for the client, which counts as one that has `has`? */
+static bool network_allows(const share_t *self, uint32_t alone, size_t has, size_t all, size_t free,
+                           size_t percent)
+{
+    portion_crowd_t network = network_of(self, alone);
+
+    return portion_network_allows_one(network.has, has, all, free, percent)
+           || portion_network_allows_few(&network, has, 1, all, free, percent);
 }
 
 bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
 {
-    uint32_t network = network_has(self, alone), has = self->alone[alone % SHARE_CLIENTS];
+    uint32_t has = self->alone[alone % SHARE_CLIENTS];
 
     return !alone
            || (portion_allows(has, 1, all, free, percent)
-               && portion_network_allows_one(network, has, all, free, percent));
+               && network_allows(self, alone, has, all, free, percent));
 }
 
 bool share_lets_nobody_in(const share_t *self, uint32_t alone, size_t all, size_t free,
@@ -83,32 +97,43 @@ bool share_lets_nobody_in(const share_t *self, uint32_t alone, size_t all, size_
            && !portion_allows(0, 1, all, free, percent);
 }
 
-void share_enter(share_t *self, uint32_t alone)
+share_whose_t share_enter(share_t *self, uint32_t alone, size_t all)
 {
-    if (alone)
-        self->alone[alone % SHARE_CLIENTS]++;
-    if (portion_network(alone))
-        self->networks[portion_network(alone) % SHARE_CLIENTS]++;
+    share_whose_t out = {.alone = alone};
+
+    if (!alone)
+        return out;
+    out.of_crowd = portion_of_crowd(self->alone[alone % SHARE_CLIENTS]++, 1, all);
+    self->crowd += out.of_crowd;
+    if (!portion_network(alone))
+        return out;
+    self->networks[portion_network(alone) % SHARE_CLIENTS]++;
+    self->network_crowds[portion_network(alone) % SHARE_CLIENTS] += out.of_crowd;
+    return out;
 }
 
-void share_leave(share_t *self, uint32_t alone)
+void share_leave(share_t *self, const share_whose_t *whose)
 {
-    if (!alone)
+    size_t client = whose->alone % SHARE_CLIENTS;
+    size_t network = portion_network(whose->alone) % SHARE_CLIENTS;
+
+    if (!whose->alone)
         return;
-    INVARIANT(self->alone[alone % SHARE_CLIENTS] > 0);
-    self->alone[alone % SHARE_CLIENTS]--;
-    if (!portion_network(alone))
+    INVARIANT(self->alone[client] > 0 && self->crowd >= whose->of_crowd);
+    self->alone[client]--;
+    self->crowd -= whose->of_crowd;
+    if (!portion_network(whose->alone))
         return;
-    INVARIANT(self->networks[portion_network(alone) % SHARE_CLIENTS] > 0);
-    self->networks[portion_network(alone) % SHARE_CLIENTS]--;
+    INVARIANT(self->networks[network] > 0 && self->network_crowds[network] >= whose->of_crowd);
+    self->networks[network]--;
+    self->network_crowds[network] -= whose->of_crowd;
 }
 
 bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
 {
-    uint32_t network = network_has(self, alone);
-
     if (alone && self->alone[alone % SHARE_CLIENTS] < SHARE_FEW)
-        return network < SHARE_FEW || portion_network_allows_one(network, 0, all, free, percent);
+        return network_of(self, alone).has < SHARE_FEW
+               || network_allows(self, alone, 0, all, free, percent);
     return share_allows(self, alone, all, free, percent);
 }
 
@@ -174,7 +199,7 @@ bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size
     if (!account_allows(self, part, all, free, percent)
         || !share_may_ask(self, part->alone, all, free, percent))
         return false;
-    share_enter(self, part->alone);
+    part->of_crowd = share_enter(self, part->alone, all).of_crowd;
     self->accounts[part->account % SHARE_ACCOUNTS]++;
     if (part->client)
         self->clients[part->client % SHARE_CLIENTS]++;
@@ -195,6 +220,6 @@ void share_give(share_t *self, share_part_t *part)
     if (part->client)
         (*client)--;
     uncount_held(self, part);
-    share_leave(self, part->alone);
+    share_leave(self, &(share_whose_t){part->alone, part->of_crowd});
     part->taken = false;
 }

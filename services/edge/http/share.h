@@ -17,7 +17,8 @@
  * A client that asks for the hosts of many accounts is a client of each. So whatever the accounts,
  * what a client has of all connections, those that it made and those that were made for it, is at
  * most its portion (portion.h), or few where next to nothing is left, and what the network above it
- * has, that one's. No nginx in here. */
+ * has, that one's, or for a client that has few what crowds leave to the network. No nginx in
+ * here. */
 #pragma once
 
 #include <stdbool.h>
@@ -44,12 +45,20 @@ enum {
 
 /* All zero: nobody has any. Accounts whose hashes fall together have one share; so have clients. */
 typedef struct {
-    size_t held; /* by requests, of all accounts: to upstreams, and from clients for them */
+    size_t held;  /* by requests, of all accounts: to upstreams, and from clients for them */
+    size_t crowd; /* of each client those that it took as one of a crowd (portion.h) */
     uint32_t accounts[SHARE_ACCOUNTS];
     uint32_t clients[SHARE_CLIENTS];
     uint32_t alone[SHARE_CLIENTS];    /* of a client, to it and for it, whatever the accounts */
     uint32_t networks[SHARE_CLIENTS]; /* the same of the network above a client */
+    uint32_t network_crowds[SHARE_CLIENTS]; /* and of that, its part of crowd */
 } share_t;
+
+/* Whose a connection is. */
+typedef struct {
+    uint32_t alone; /* hash of the client; 0: somebody who speaks for many, and has no portion */
+    bool of_crowd;  /* its client took it as one of a crowd */
+} share_whose_t;
 
 /* What a request has of it; zero: nothing. */
 typedef struct {
@@ -59,6 +68,7 @@ typedef struct {
     uint32_t *requests; /* how many have taken one of those that came on the same connection, which
                            outlives the part; NULL: this one alone, on none */
     bool taken;
+    bool of_crowd; /* of share_whose_t */
 } share_part_t;
 
 /* Hash of an account's id, never 0; who does not know the key cannot choose one that falls together
@@ -86,9 +96,9 @@ bool share_lets_nobody_in(const share_t *self, uint32_t alone, size_t all, size_
 /* May it have one more to an upstream, for its request? Who was let in may ask, as long as the
  * network above has something left. */
 bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
-/* A connection that the client made is counted, until it has left. */
-void share_enter(share_t *self, uint32_t alone);
-void share_leave(share_t *self, uint32_t alone);
+/* A connection that the client made, one of `all`, is counted, until it has left. */
+share_whose_t share_enter(share_t *self, uint32_t alone, size_t all);
+void share_leave(share_t *self, const share_whose_t *whose);
 
 /* Take one connection on behalf of part->account, the hash of the account's id, part->client and
  * part->alone; `free` of the worker's `all` connections are free, and percent is as above. False:

@@ -38,7 +38,39 @@ static inline bool within_allows_one(const within_t *has, size_t most, size_t cl
            && portion_network_allows_one(has->near, has->same, most, left, percent);
 }
 
-/* The same of an amount: who has none may have as much as there is. */
+/* Of one kind of these: all that are taken, a client's and its network's, whatever the account, and
+ * what of that an account has. */
+typedef struct {
+    size_t all, client, network;
+    within_t within;
+} within_part_t;
+
+/* One more is taken: is it of the same account, client and network? */
+static inline void within_count(within_part_t *self, bool own, bool client, bool network)
+{
+    self->all++;
+    self->client += client;
+    self->network += network;
+    self->within.own += own;
+    self->within.same += own && client;
+    self->within.near += own && network;
+}
+
+/* May one more of `all` be of the account, which has own_max at most, of the client, and of the
+ * network above it? */
+static inline bool within_has_share(const within_part_t *self, size_t all, size_t own_max,
+                                    size_t account_percent, size_t client_percent)
+{
+    size_t left = self->all < all ? all - self->all : 0, own = self->within.own;
+    size_t most = within_most(own, own_max, all, left, account_percent);
+
+    return own < own_max && portion_allows_one(own, all, left, account_percent)
+           && within_allows_one(&self->within, most, client_percent)
+           && portion_allows_one(self->client, all, left, client_percent)
+           && portion_network_allows_one(self->network, self->client, all, left, client_percent);
+}
+
+/* May the client have an amount more? Who has none may have as much as there is. */
 static inline bool within_allows(const within_t *has, size_t more, size_t most,
                                  size_t client_percent)
 {
