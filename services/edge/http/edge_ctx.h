@@ -32,6 +32,7 @@ typedef struct {
     off_t given;    /* response: passed to the chunk filter */
     off_t received; /* request: read by a handler, or discarded in chunks */
     off_t left;     /* Content-Length or the stream's receive window when the request began */
+    size_t memory;  /* of what the request is charged: for the buffer of its body */
 
     /* Only while a chunked body is discarded: */
     ngx_http_chunked_t chunked;
