@@ -22,6 +22,7 @@ const GET = Buffer.from([0x82, 0x87]), POST = Buffer.from([0x83, 0x87]), NEWEST 
 // Heads of the connection: the first one has the field that all have, 3,900 bytes that are sent once; `times` of it each.
 const fields = (name, times, more = Buffer.alloc(0), method = GET) => (host, first) => Buffer.concat([method, literal(':path', '/'), literal(':authority', host), more,
   first ? literal(name, 'v'.repeat(3900), 0x40) : Buffer.from([NEWEST]), Buffer.alloc(times - 1, NEWEST)]);
+const hidden = (host, first) => Buffer.concat([GET, literal(':path', '/'), literal(':authority', host), first ? literal('x-forwarded-for', '1', 0x40) : Buffer.from([NEWEST]), Buffer.alloc(900, NEWEST)]);
 const post = (more) => (host) => Buffer.concat([POST, literal(':path', '/'), literal(':authority', host), more]);
 const path = (value) => (host, first) => Buffer.concat([GET, first ? literal(':path', value, 0x40) : Buffer.from([NEWEST]), literal(':authority', host)]);
 
@@ -32,6 +33,8 @@ const KINDS = [
   { what: 'bodies of HTTP/2 whose length nobody has said', head: post(Buffer.alloc(0)), flags: END_HEADERS, body: [BODY], least: REQUEST + BODY },
   { what: 'the same that have ended, with less', head: post(Buffer.alloc(0)), flags: END_HEADERS, body: [1000, END_STREAM], most: REQUEST + 3 * PAGE },
   { what: 'short bodies of HTTP/2', head: post(literal('content-length', '1000')), flags: END_HEADERS, body: [1000, END_STREAM], most: REQUEST + 3 * PAGE },
+  { what: 'fields that do not go upstream', head: hidden },
+  { what: 'cookies of which one does not go upstream', head: fields('cookie', 16, literal('cookie', `__Host-xsession=${'a'.repeat(43)}`)) },
   { what: 'large fields', head: fields('x-f', 16) },
   { what: 'cookies in pieces', head: fields('cookie', 16) },
   { what: 'fields that nginx leaves out', head: fields('x_f', 16) },
