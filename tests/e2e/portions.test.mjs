@@ -5,7 +5,7 @@ import https from 'node:https';
 import test from 'node:test';
 import tls from 'node:tls';
 import { ALONE, HEADS, NEWEST, WAIT, ask, begun, charged, fieldsOf, literal, metric, onFrames, port, publish, servesOthers, session, skip, stack, window } from '../support/clients.mjs';
-import { CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
+import { CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
 import { EMAIL, provider, signer } from '../support/saml.mjs';
 import { edge, tail, until, upstream } from '../support/postern.mjs';
 
@@ -97,6 +97,33 @@ test('clients that take all that they can get of an account leave something to i
     await servesOthers(ready);
   } finally { for (const { socket } of sessions) socket.destroy(); }
   await until(async () => await charged() === 0, 'all of it comes back', WAIT);
+});
+
+// ---- bodies ----
+
+test('bodies count in the portion of who sends them, as much as the edge has for them', { skip, timeout: 300000 }, async () => {
+  const { host, held } = await ready, COUNT = 100, localAddress = '127.0.0.30', EACH = (20 << 10) + (64 << 10), most = MEMORY * OF_ACCOUNT / EACH, refused = new Set();
+  await until(async () => await charged() === 0, 'nothing is under way', WAIT);
+  const post = Buffer.concat([Buffer.from([0x83, 0x87]), literal(':path', '/held'), literal(':authority', host)]), streams = Array.from({ length: COUNT }, (_, i) => 1 + 2 * i), last = 2 * COUNT + 1;
+  // their lengths nobody has said, and nothing of them comes; the edge looks at a connection's requests in their order
+  const { socket, answers, gone } = await begun(ready, Buffer.concat(streams.map((stream) => frame(HEADERS, END_HEADERS, stream, post))), { localAddress, http2: true });
+  onFrames(socket, (type, stream, payload) => { if (stream && (type === RST_STREAM || (type === HEADERS && statusOf(payload) === 503))) refused.add(stream); });
+  socket.write(frame(HEADERS, END_HEADERS | END_STREAM, last, fieldsOf(host, '/fixed')));
+  try {
+    await until(() => answers[last] || refused.has(last) || gone(), 'the last one is answered', WAIT);
+    refused.delete(last);
+    const open = COUNT - refused.size, memory = await charged();
+    assert.ok(!gone() && open > most / 2 && open <= most + 1, `${open} of ${COUNT} are let in`);
+    assert.ok(memory >= open * EACH && memory < MEMORY * ALONE, `${memory} bytes are taken by ${open}`);
+    await servesOthers(ready);
+    for (const stream of streams) if (!refused.has(stream)) socket.write(frame(DATA, END_STREAM, stream));
+    await until(async () => held.length === open && await charged() < open * EACH / 3, 'what has ended is charged what came of it', WAIT);
+  } finally {
+    socket.destroy();
+    held.splice(0);
+  }
+  await until(async () => await charged() === 0, 'all of it comes back', WAIT);
+  assert.equal((await ask(ready, { localAddress })).status, 200, 'its next one, afterwards');
 });
 
 // ---- heads that do not come to their end ----

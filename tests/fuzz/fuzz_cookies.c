@@ -25,11 +25,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cookie_text_t rest = line, name, each;
     const char *digits;
     unsigned count = 0;
-    char *out = malloc(size + 1);
+    char *out = malloc(size + 1), *in_place = malloc(size + 1);
     size_t len, again;
 
-    if (!out)
+    if (!out || !in_place) {
+        free(out);
+        free(in_place);
         return 0;
+    }
     while (cookies_next(&rest, &name, &each)) {
         count += name.len == names[0].len && !memcmp(name.at, names[0].at, name.len);
         if (each.at < line.at || each.at + each.len > line.at + size)
@@ -56,6 +59,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     again = cookies_cut(out, line, is_ours, "a.nonce");
     if (again != len)
         abort(); /* what is left, nothing is to be cut out of */
+    if (size) {
+        memcpy(in_place, data, size);
+        again = cookies_cut(in_place, (cookie_text_t){in_place, size}, is_ours, "a.nonce");
+        if (again != len || memcmp(in_place, out, len) != 0)
+            abort();
+    }
     free(out);
+    free(in_place);
     return 0;
 }

@@ -190,6 +190,10 @@ ParameterizedTest(cut_case_t *one, cookies, cut)
     cr_assert_eq(len, strlen(one->want), "%s: %.*s", one->line, (int)len, out);
     cr_assert_arr_eq(out, one->want, len);
     cr_assert_eq(cookies_have(line, is_ours, NULL), len < line.len, "%s", one->line);
+    memcpy(out, line.at, line.len); /* where it is */
+    line.at = out;
+    cr_assert_eq(cookies_cut(out, line, is_ours, NULL), len, "%s", one->line);
+    cr_assert_arr_eq(out, one->want, len, "%s: %.*s", one->line, (int)len, out);
     free(out);
 }
 

@@ -143,7 +143,7 @@ size_t cookies_cut(char *out, cookie_text_t line, cookies_ours_t *ours, const vo
                 pair.len--;
             }
         if (pair.len)
-            memcpy(out + used, pair.at, pair.len);
+            memmove(out + used, pair.at, pair.len); /* what was written is before it */
         used += pair.len;
         first = false;
     }

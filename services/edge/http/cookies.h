@@ -32,6 +32,6 @@ typedef bool cookies_ours_t(const void *names, const char *folded, size_t len, b
  * quotes? */
 bool cookies_have(cookie_text_t line, cookies_ours_t *ours, const void *names);
 
-/* Write the line without those. All other bytes stay as they are. out has line.len bytes; returns
- * how many were written. */
+/* Write the line without those. All other bytes stay as they are. out has line.len bytes, and may
+ * be where the line is; returns how many were written. */
 size_t cookies_cut(char *out, cookie_text_t line, cookies_ours_t *ours, const void *names);

@@ -1,10 +1,12 @@
 /* Sizes of bodies for the event: their bytes on the wire without framing (chunk sizes, HTTP/2 frame
  * headers). */
 #include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_body_memory.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_gather.h"
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_slivers.h"
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_upload.h"
@@ -156,6 +158,9 @@ request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         edge_upload_received(ctx);
         if (edge_suspend_body_is_cut(ctx, bytes, pieces)) {
             in = let_go_of_body(r, in);
+        }
+        if (ctx->body.memory && r->request_body->rest == 0) {
+            edge_share_keep_body(ctx, edge_body_memory_whole(r));
         }
     }
     return next_request_body_filter(r, in);
@@ -310,6 +315,19 @@ discard(ngx_http_request_t *r)
 }
 
 
+/* Has nginx a buffer for the body, or something of it, until the request ends? */
+static ngx_uint_t
+has_buffer(const ngx_http_request_t *r)
+{
+#if (NGX_HTTP_V2)
+    if (r->stream && r->stream->preread) {
+        return 1;
+    }
+#endif
+    return r->request_body != NULL;
+}
+
+
 ngx_int_t
 edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -319,6 +337,9 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
         return discard(r);   /* status port: no event, nothing to count */
     }
     body = &ctx->body;
+    if (!has_buffer(r)) {
+        edge_share_keep_body(ctx, 0);
+    }
 #if (NGX_HTTP_V2)
     if (r->stream) {
         if (!r->stream->in_closed && r == r->main && r->request_body == NULL

@@ -31,24 +31,26 @@ is_ours(const void *names, const char *folded, size_t len, bool has_token)
 }
 
 
-/* nginx's own list of cookies leads to the same header, which gets another value. */
+/* Cuts a header in place: modules have read their cookies by now. One that the edge has added is
+ * the route's, which other requests have, too. */
 static ngx_int_t
 cut_cookies(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header,
-    const strmap_t *names)
+    const strmap_t *names, ngx_uint_t is_own)
 {
-    char           *out;
+    char           *out = (char *) header->value.data;
     size_t          len;
-    cookie_text_t   line = { (char *) header->value.data, header->value.len };
+    cookie_text_t   line = { out, header->value.len };
 
     if (!cookies_have(line, is_ours, names)) {
         return NGX_OK;
     }
-    out = ngx_pnalloc(r->pool, line.len + 1);
-    if (out == NULL) {
-        return NGX_ERROR;
+    if (is_own) {
+        out = ngx_pnalloc(r->pool, line.len);
+        if (out == NULL) {
+            return NGX_ERROR;
+        }
     }
     len = cookies_cut(out, line, is_ours, names);
-    out[len] = '\0';
     header->value.data = (u_char *) out;
     header->value.len = len;
     return len ? NGX_OK : edge_header_hide(r, ctx, header);
@@ -68,7 +70,7 @@ names_of(const edge_ctx_t *ctx)
 ngx_int_t
 edge_cookies_hide(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    ngx_uint_t        i;
+    ngx_uint_t        i, is_own, behind = 0;
     const strmap_t   *names;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
@@ -80,10 +82,14 @@ edge_cookies_hide(ngx_http_request_t *r, edge_ctx_t *ctx)
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
-            if (is_cookie(&header[i]) && cut_cookies(r, ctx, &header[i], names) != NGX_OK) {
+            is_own = behind || (part == ctx->own_part && i >= ctx->own_index);
+            if (is_cookie(&header[i])
+                && cut_cookies(r, ctx, &header[i], names, is_own) != NGX_OK)
+            {
                 return NGX_ERROR;
             }
         }
+        behind |= part == ctx->own_part;
     }
     return NGX_OK;
 }

@@ -32,6 +32,7 @@ typedef struct {
     off_t given;    /* response: passed to the chunk filter */
     off_t received; /* request: read by a handler, or discarded in chunks */
     off_t left;     /* Content-Length or the stream's receive window when the request began */
+    size_t memory;  /* of what the request is charged: for the buffer of its body */
 
     /* Only while a chunked body is discarded: */
     ngx_http_chunked_t chunked;
@@ -151,7 +152,6 @@ typedef struct edge_ctx {
     struct edge_suspension *suspension; /* NULL: no module has suspended the request yet */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
-    ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     share_part_t share;  /* of the connections to upstreams */
     portion_t portion;   /* of the memory for requests */
     portion_t body_part; /* the same, of what the edge itself keeps of its body */

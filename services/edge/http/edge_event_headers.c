@@ -147,6 +147,7 @@ put_known(pack_t *pk, header_list_t *list, const char *name, const void *value,
 ngx_uint_t
 edge_event_put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t all)
 {
+    ngx_str_t         name;
     header_list_t     list;
     ngx_uint_t        i, end;
     ngx_list_part_t  *part;
@@ -157,17 +158,12 @@ edge_event_put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ct
         header = part->elts;
         end = part == ctx->own_part ? ctx->own_index : part->nelts;
         for (i = 0; i < end; i++) {
-            if (!edge_header_hidden(&header[i])) {
-                put_header(pk, &list, &header[i].key, &header[i].value);
-            }
+            name = edge_header_name(&header[i]);
+            put_header(pk, &list, &name, &header[i].value);
         }
         if (part == ctx->own_part) {
             break;   /* from here on headers were added by the edge */
         }
-    }
-    header = ctx->hidden ? ctx->hidden->elts : NULL;
-    for (i = 0; header && i < ctx->hidden->nelts; i++) {
-        put_header(pk, &list, &header[i].key, &header[i].value);
     }
     end_list(&list);
     return list.left_out;

@@ -1,7 +1,9 @@
 /* Hides and adds headers of requests, and adds headers of responses.
  *
- * The proxy module copies the request's header list, except names that proxy_set_header manages.
- * nginx keeps pointers into that list, so a header is hidden in place: it gets one of those names. */
+ * The proxy module copies the request's header list, except names that proxy_set_header manages. It
+ * looks for them by hash, length and name in lower case. nginx keeps pointers into that list, so a
+ * header is hidden in place: it gets these three of one of those names. Its own name stays where it
+ * is, for the event: nginx ends each name with a NUL, and no name has one. */
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_ctx.h"
 #include "common/base/err.h"
@@ -17,30 +19,22 @@ edge_header_hidden(const ngx_table_elt_t *header)
 
 
 ngx_int_t
-edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx,
-    ngx_table_elt_t *header)
+edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header)
 {
-    ngx_table_elt_t  *copy;
-
-    if (edge_header_hidden(header)) {
-        return NGX_OK;
-    }
-    if (ctx->hidden == NULL) {
-        ctx->hidden = ngx_array_create(r->pool, 4, sizeof(ngx_table_elt_t));
-        if (ctx->hidden == NULL) {
-            return NGX_ERROR;
-        }
-    }
-    copy = ngx_array_push(ctx->hidden);
-    if (copy == NULL) {
-        return NGX_ERROR;
-    }
-    *copy = *header;
-    header->key.data = hidden_name;
+    (void) r;
+    (void) ctx;
     header->key.len = sizeof(hidden_name) - 1;
     header->lowcase_key = hidden_name;
     header->hash = ngx_hash_key(hidden_name, sizeof(hidden_name) - 1);
     return NGX_OK;
+}
+
+
+ngx_str_t
+edge_header_name(const ngx_table_elt_t *header)
+{
+    return edge_header_hidden(header)
+           ? (ngx_str_t) { ngx_strlen(header->key.data), header->key.data } : header->key;
 }
 
 

@@ -1,4 +1,5 @@
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_body_memory.h"
 #include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_head_memory.h"
 #include "services/edge/http/edge_heads.h"
@@ -6,8 +7,8 @@
 #include "services/edge/worker/edge_vitals.h"
 
 enum {
-    REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
-    REQUEST_MOST = 1 << 20,     /* of one with the largest head and a form */
+    REQUEST_BYTES = 20 << 10,   /* of a request without its head and body: its pool, and buffers */
+    REQUEST_MOST = 3 << 19,     /* of one with the largest head and body at the API's host */
     HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
     HEADS_MAX = 64,             /* that were refused, and are still to come to their end */
@@ -212,13 +213,29 @@ client_of(ngx_http_request_t *r, const edge_ctx_t *ctx)
 ngx_uint_t
 edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
+    size_t  body;
+
     if (!ctx->charged) {
         edge_heads_give(r);
         ctx->charged = 1;
+        body = edge_body_memory(r);
         ctx->crowded = !charge_client(r, &ctx->portion, client_of(r, ctx),
-                                      REQUEST_BYTES + edge_head_memory(r));
+                                      REQUEST_BYTES + edge_head_memory(r) + body);
+        ctx->body.memory = ctx->crowded ? 0 : body;
     }
     return !ctx->crowded;
+}
+
+
+void
+edge_share_keep_body(edge_ctx_t *ctx, size_t bytes)
+{
+    if (ctx->body.memory <= bytes) {
+        return;
+    }
+    portion_keep(&memory, &ctx->portion, ctx->portion.amount - ctx->body.memory + bytes);
+    ctx->body.memory = bytes;
+    note_taken();
 }
 
 
@@ -276,18 +293,18 @@ edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
     if (!charge_client(r, &ctx->body_part, client_of(r, ctx), bytes)) {
         return 0;
     }
-    if (route == NULL) {
-        return 1;
+    if (route) {
+        account.len = route->account_id_len;
+        account.data = (u_char *) route->account_id;
+        if (!charge_account(r, ctx, &ctx->body_part, edge_share_account(&account))) {
+            portion_give(&memory, &ctx->body_part);
+            note_taken();
+            note_crowded(r, "account, or its client of that,");
+            return 0;
+        }
     }
-    account.len = route->account_id_len;
-    account.data = (u_char *) route->account_id;
-    if (charge_account(r, ctx, &ctx->body_part, edge_share_account(&account))) {
-        return 1;
-    }
-    portion_give(&memory, &ctx->body_part);
-    note_taken();
-    note_crowded(r, "account, or its client of that,");
-    return 0;
+    edge_share_keep_body(ctx, 0);
+    return 1;
 }
 
 
@@ -318,7 +335,8 @@ edge_share_charge_plain(ngx_http_request_t *r)
     part = cln->data;
     ngx_memzero(part, sizeof(*part));
     cln->handler = give_plain;
-    return charge_client(r, part, r->connection->sockaddr, REQUEST_BYTES + edge_head_memory(r));
+    return charge_client(r, part, r->connection->sockaddr,
+                         REQUEST_BYTES + edge_head_memory(r) + edge_body_memory(r));
 }
 
 

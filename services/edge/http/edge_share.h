@@ -38,13 +38,17 @@ share_whose_t edge_share_enter(uint32_t client);
 void edge_share_leave(const share_whose_t *whose);
 
 /* Memory of requests under way (postern_request_memory), from the moment when a request's head is
- * read until its memory is freed, whether or not it goes anywhere. 0: its client, or ctx's account,
+ * read until its memory is freed, whether or not it goes anywhere; the buffer of a body is charged
+ * before any of it is there. 0: its client, or ctx's account,
  * has its portion of it: the request gets ERR_EDGE_CROWDED; counted. A request that has been
  * charged, or was refused, is not asked again. */
 ngx_uint_t edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx);
 ngx_uint_t edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* The buffer of its body, for which it was charged, takes no more than so many bytes: give the rest
+ * back. */
+void edge_share_keep_body(edge_ctx_t *ctx, size_t bytes);
 /* The same of so many bytes of its body that the edge keeps, of its client and of the account of
- * route (NULL: of none), beside what it was charged for. Once for a request. */
+ * route (NULL: of none), in place of its buffer. Once for a request. */
 ngx_uint_t edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
                                   const route_t *route);
 /* The same of a request that has no context, of a server that is not for accounts' hosts. */

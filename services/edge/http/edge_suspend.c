@@ -376,6 +376,7 @@ start_body(ngx_http_request_t *r, edge_suspension_t *s, size_t max)
         return NGX_BUSY;
     }
     s->body_asked = 1;
+    edge_share_keep_body(s->ctx, 0);   /* room is taken for what comes of it */
     rc = read_into_memory(r, max);
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
         return rc;

@@ -1,14 +1,10 @@
 /* <path of the route>/auth/logout: whoever is told that he is signed out is. */
 #include "services/edge/modules/edge_sign_in.h"
-#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "common/base/err.h"
 
-enum {
-    END_MS = 10000,
-    UNREAD_BYTES = 65536   /* what a stream of HTTP/2 may keep of a body that nobody reads */
-};
+enum { END_MS = 10000 };
 
 
 /* Content handler. */
@@ -154,32 +150,14 @@ refuse_sign_out(edge_sign_in_state_t *state)
 }
 
 
-static ngx_uint_t
-has_unread_body(const ngx_http_request_t *r)
-{
-#if (NGX_HTTP_V2)
-    return r->stream && !r->stream->in_closed;
-#else
-    (void) r;
-    return 0;
-#endif
-}
-
-
 intptr_t
 edge_sign_in_sign_out(edge_sign_in_state_t *state)
 {
-    edge_ctx_t          *ctx = state->ctx;
-    ngx_http_request_t  *r = state->r;
-
-    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_POST))) {
+    if (!(state->r->method & (NGX_HTTP_GET|NGX_HTTP_POST))) {
         return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_PATH);
     }
     if (!edge_sign_in_may_end(state) || state->too_many) {
         return refuse_sign_out(state);
-    }
-    if (has_unread_body(r) && !edge_share_charge_body(r, ctx, UNREAD_BYTES, ctx->route)) {
-        return edge_sign_in_deny(state, ERR_EDGE_CROWDED);
     }
     if (state->others_n) {
         return end_next(state);

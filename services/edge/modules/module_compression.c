@@ -83,9 +83,10 @@ read_response_field(fields_t *fields, ngx_table_elt_t *header)
 static ngx_uint_t
 is_named(const ngx_table_elt_t *header, const char *lower)
 {
-    return header->key.len == ngx_strlen(lower)
-           && ngx_strncasecmp(header->key.data, (u_char *) lower,
-                              header->key.len) == 0;
+    ngx_str_t  name = edge_header_name(header);
+
+    return name.len == ngx_strlen(lower)
+           && ngx_strncasecmp(name.data, (u_char *) lower, name.len) == 0;
 }
 
 
@@ -126,10 +127,6 @@ read_request(ngx_http_request_t *r, edge_ctx_t *ctx, fields_t *fields)
         if (part == ctx->own_part) {
             break;
         }
-    }
-    header = ctx->hidden ? ctx->hidden->elts : NULL;
-    for (i = 0; header && i < ctx->hidden->nelts; i++) {
-        read_request_field(fields, &header[i]);
     }
 }
 

@@ -73,7 +73,7 @@ find_headers(void *arg, webhook_text_t name, webhook_text_t *out, size_t max)
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
-            if (!is_named(&header[i], name)) {
+            if (edge_header_hidden(&header[i]) || !is_named(&header[i], name)) {
                 continue;
             }
             if (n < max) {
