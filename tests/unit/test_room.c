@@ -139,6 +139,39 @@ Test(room, one_network_of_many_clients_leaves_some_to_others)
     while (next > parts)
         room_give(room, --next);
     cr_assert_eq(room->networks[1] + room->networks[2] + room->taken, 0);
+    cr_assert_eq(room->network_crowds[1] + room->network_crowds[2] + room->crowd, 0);
+    free(parts);
+    free(room);
+}
+
+/* Its clients, with little each, send to many accounts. Then four of each of other networks take
+ * what they can get. */
+Test(room, a_network_of_many_that_send_webhooks_sends_more_whoever_else_takes_much)
+{
+    enum { PARTS = 8000, LITTLE = 64 << 10, MUCH = 1 << 20 };
+    room_t *room = empty();
+    room_part_t *parts = calloc(PARTS, sizeof(*parts)), *next = parts;
+
+    cr_assert(parts);
+    for (uint32_t i = 0; room->taken < ROOM_MAX / 5; i++, next++) {
+        *next = (room_part_t){.account = i % 900, .alone = 1 << 16 | i, .percent = 100};
+        cr_assert(room_take(room, next, LITTLE));
+    }
+    for (uint32_t i = 0; ROOM_MAX - room->taken > ROOM_MAX / 8;) {
+        room_part_t one = {.account = 5, .alone = 1 << 16 | 8000, .percent = 100};
+
+        *next = (room_part_t){
+            .account = i % 900, .alone = (2 + i / 4) << 16 | (7000 + i), .percent = 100};
+        i += !room_take(room, next++, MUCH);
+        cr_assert(room_take(room, &one, LITTLE), "%u others, %zu are taken", i, room->taken);
+        room_give(room, &one);
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        *next = (room_part_t){.account = i % 900, .alone = 1 << 16 | (1000 + i), .percent = 100};
+        room_take(room, next++, LITTLE);
+    }
+    cr_assert_geq(ROOM_MAX - room->taken, ROOM_MAX / 32 * 3, "%zu", room->taken);
+    cr_assert_leq(room->networks[1], ROOM_MAX / 4);
     free(parts);
     free(room);
 }

@@ -23,16 +23,38 @@ static bool client_has(const room_t *self, const room_part_t *part, size_t bytes
                                  percent_of(part)));
 }
 
+static bool network_has(const room_t *self, const room_part_t *part, size_t bytes)
+{
+    size_t has = self->alone[part->alone % ROOM_CLIENTS], left = ROOM_MAX - self->taken;
+    size_t at = portion_network(part->alone) % ROOM_CLIENTS;
+    portion_crowd_t network = {self->networks[at], self->network_crowds[at], self->crowd};
+
+    return portion_network_allows(network.has, has, bytes, ROOM_MAX, left, percent_of(part))
+           || portion_network_allows_few(&network, has, bytes, ROOM_MAX, left, percent_of(part));
+}
+
 static bool has_portion(const room_t *self, const room_part_t *part, size_t bytes)
 {
     size_t has = self->alone[part->alone % ROOM_CLIENTS], left = ROOM_MAX - self->taken;
-    uint32_t network = portion_network(part->alone);
 
     return !part->alone
            || (portion_allows(has, bytes, ROOM_MAX, left, percent_of(part))
-               && (!network
-                   || portion_network_allows(self->networks[network % ROOM_CLIENTS], has, bytes,
-                                             ROOM_MAX, left, percent_of(part))));
+               && (!portion_network(part->alone) || network_has(self, part, bytes)));
+}
+
+/* The client, and its network, have so much more. */
+static void add_to_client(room_t *self, room_part_t *part, size_t bytes)
+{
+    size_t *has = &self->alone[part->alone % ROOM_CLIENTS];
+    size_t crowd = portion_of_crowd(*has, bytes, ROOM_MAX);
+
+    *has += bytes;
+    self->crowd += crowd;
+    part->crowd += crowd;
+    if (!portion_network(part->alone))
+        return;
+    self->networks[portion_network(part->alone) % ROOM_CLIENTS] += bytes;
+    self->network_crowds[portion_network(part->alone) % ROOM_CLIENTS] += crowd;
 }
 
 bool room_take(room_t *self, room_part_t *part, size_t bytes)
@@ -47,9 +69,7 @@ bool room_take(room_t *self, room_part_t *part, size_t bytes)
     if (part->client)
         self->client_shares[part->client % ROOM_CLIENTS] += bytes;
     if (part->alone)
-        self->alone[part->alone % ROOM_CLIENTS] += bytes;
-    if (portion_network(part->alone))
-        self->networks[portion_network(part->alone) % ROOM_CLIENTS] += bytes;
+        add_to_client(self, part, bytes);
     part->bytes += bytes;
     return true;
 }
@@ -60,18 +80,24 @@ void room_give(room_t *self, room_part_t *part)
     size_t *client = &self->client_shares[part->client % ROOM_CLIENTS];
     size_t *alone = &self->alone[part->alone % ROOM_CLIENTS];
     size_t *network = &self->networks[portion_network(part->alone) % ROOM_CLIENTS];
+    size_t *crowd = &self->network_crowds[portion_network(part->alone) % ROOM_CLIENTS];
 
     INVARIANT(part->bytes <= *share && *share <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->bytes <= *client);
     INVARIANT(!part->alone || part->bytes <= *alone);
-    INVARIANT(!portion_network(part->alone) || part->bytes <= *network);
+    INVARIANT(part->crowd <= self->crowd);
+    INVARIANT(!portion_network(part->alone) || (part->bytes <= *network && part->crowd <= *crowd));
     self->taken -= part->bytes;
     *share -= part->bytes;
     if (part->client)
         *client -= part->bytes;
     if (part->alone)
         *alone -= part->bytes;
-    if (portion_network(part->alone))
+    self->crowd -= part->crowd;
+    if (portion_network(part->alone)) {
         *network -= part->bytes;
+        *crowd -= part->crowd;
+    }
     part->bytes = 0;
+    part->crowd = 0;
 }

@@ -1,11 +1,12 @@
 /* Room in a worker's memory for bodies that route modules read before their request goes on.
  * Whoever sends requests decides how many such bodies there are and how long they take: so all
  * of them have a bound, those of one account a fourth of it, and those that one client sends to
- * an account its portion (portion.h) of that,
- * never more than a fourth: who sends signatures that are none cannot keep out
- * those who sign. A client that sends to many accounts has at most its portion of all of it, and
- * so has the network above it. Where somebody has made clients' portions so small that the largest
- * body would never fit, they are as large as that. No nginx in here. */
+ * an account its portion (portion.h) of that, never more than a fourth: who sends signatures that
+ * are none cannot keep out those who sign. A client that sends to many accounts has at most its
+ * portion of all of it, and so has the network above it, or, for a client that has little, what
+ * crowds leave to the network: most webhooks come from the networks of few services. Where somebody
+ * has made clients' portions so small that the largest body would never fit, they are as large as
+ * that. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,15 +27,18 @@ enum {
  * clients. */
 typedef struct {
     size_t taken;
+    size_t crowd; /* of each client what it took as one of a crowd (portion.h) */
     size_t shares[ROOM_ACCOUNTS];
     size_t client_shares[ROOM_CLIENTS];
-    size_t alone[ROOM_CLIENTS];    /* of a client, whatever the accounts */
-    size_t networks[ROOM_CLIENTS]; /* of the network above it */
+    size_t alone[ROOM_CLIENTS];          /* of a client, whatever the accounts */
+    size_t networks[ROOM_CLIENTS];       /* of the network above it */
+    size_t network_crowds[ROOM_CLIENTS]; /* of that, its part of crowd */
 } room_t;
 
 /* What a body has of it; bytes 0: nothing. One account and client as long as it has any. */
 typedef struct {
     size_t bytes;
+    size_t crowd; /* of these: what its client took as one of a crowd */
     uint32_t account;
     uint32_t client;  /* hash of account and client; 0: nobody's share but the account's */
     uint32_t alone;   /* hash of the client; 0: somebody who speaks for many, and has no portion */
