@@ -17,8 +17,7 @@ enum {
     CUT_MAX = 32,       /* that one sign-in makes before, where the account is over its limit */
     NEAR_PERCENT = 90,  /* of the limit: from there on idle users are deleted */
     ACCOUNTS_MAX = 20,  /* of one run */
-    BATCH = 100,        /* users that one transaction deletes */
-    BATCHES = 10,       /* of one account and run */
+    BATCHES = 10,       /* of ROOM_BATCH users, of one account and run */
     COMPLAIN_MS = 60000 /* between two lines in the log */
 };
 
@@ -372,23 +371,6 @@ static int find_accounts(crud_t *crud, PGresult **ret_res)
                    2, near, most);
 }
 
-static int find_idle(crud_t *crud, const char *account, PGresult **ret_res)
-{
-    char idle[24], most[16];
-
-    snprintf(idle, sizeof(idle), "%" PRId64, idle_s);
-    snprintf(most, sizeof(most), "%d", BATCH);
-    return pg_exec(crud->pg, ret_res,
-                   "SELECT u.id FROM application_user u WHERE u.account_id = $1 "
-                   "AND u.provider_url IS NOT NULL "
-                   "AND u.last_login < now() - $2::bigint * interval '1 s' "
-                   "AND u.last_active < now() - $2::bigint * interval '1 s' "
-                   "AND NOT EXISTS (SELECT 1 FROM application_session s "
-                   "     WHERE s.application_user_id = u.id) "
-                   "ORDER BY u.last_login, u.id LIMIT $3::int FOR UPDATE SKIP LOCKED",
-                   3, account, idle, most);
-}
-
 static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *ret_count)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -398,7 +380,7 @@ static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *
     *ret_count = 0;
     crud->request_key[0] = '\0';
     if (!r)
-        r = find_idle(crud, account, &res);
+        r = room_find_idle(crud, account, idle_s, &res);
     for (int i = 0; !r && i < PQntuples(res); i++) {
         r = delete_user(crud, account, PQgetvalue(res, i, 0), "", &reply->problem);
         *ret_count += !r;
@@ -410,9 +392,9 @@ static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *
 
 static int tidy_account(crud_t *crud, const char *account, reply_t *reply)
 {
-    int count = BATCH, all = 0, r = 0;
+    int count = ROOM_BATCH, all = 0, r = 0;
 
-    for (int i = 0; !r && count == BATCH && i < BATCHES; i++) {
+    for (int i = 0; !r && count == ROOM_BATCH && i < BATCHES; i++) {
         r = delete_batch(crud, account, reply, &count);
         if (!r)
             all += count;

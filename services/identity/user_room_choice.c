@@ -10,11 +10,16 @@ enum { IN_USE_S = 1800 /* so long after its last activity a session is in use */
 /* How many rows are looked at. These are numbers in the text of statements: of a parameter, and of
  * what is left of one, PostgreSQL takes a tenth of the table for the limit, and plans to read all
  * of another table instead of some rows by its index. */
+#define TEXT(number)    #number
+#define TEXT_OF(number) TEXT(number)
+
 #define SAMPLE     "200"  /* sessions of an account, whose users are asked how many they have */
 #define LOOKED_AT  "2000" /* sessions of users who have equally many, among which is the idlest */
 #define COUNTED    "100"  /* sessions of a user: more are not told apart */
 #define USERS      "1000" /* of an account, among whom some without a session are looked for */
 #define CANDIDATES "32" /* of which one is locked: others may have the best of them, in use then */
+#define IDLE       "50000" /* idle users, among whom some without a session are looked for */
+#define BATCH      TEXT_OF(ROOM_BATCH)
 
 int room_look_again(crud_t *crud, const char *user, const char *session)
 {
@@ -29,13 +34,17 @@ int room_look_again(crud_t *crud, const char *user, const char *session)
 
 /* ---- users without a session ---- */
 
-/* Of the users of some, in SQL, the one without a session who signed in longest ago. A subquery
- * with a limit is asked of one user after the other, until there are enough. */
+/* Has a user of some_users none, in SQL? A subquery with a limit is asked of one user after the
+ * other, until there are enough. Without the account PostgreSQL would read the index of all
+ * sessions for each. */
+#define HAS_NO_SESSION                                                                             \
+    "(SELECT 1 FROM application_session s WHERE s.account_id = $1 "                                \
+    "     AND s.application_user_id = some_users.id LIMIT 1) IS NULL "
+
+/* Of some_users, in SQL, the one without a session who signed in longest ago. */
 #define OLDEST_OF_SOME                                                                             \
-    "found AS MATERIALIZED (SELECT id FROM some_users WHERE (SELECT 1 FROM application_session s " \
-    "     WHERE s.account_id = $1 AND s.application_user_id = some_users.id LIMIT 1) IS NULL "     \
-    "     LIMIT " CANDIDATES ") "                                                                  \
-    "SELECT u.id, u.last_login FROM found JOIN application_user u ON u.id = found.id "             \
+    "found AS MATERIALIZED (SELECT id FROM some_users WHERE " HAS_NO_SESSION "LIMIT " CANDIDATES   \
+    ") SELECT u.id, u.last_login FROM found JOIN application_user u ON u.id = found.id "           \
     "ORDER BY u.last_login, u.id LIMIT 1 FOR UPDATE OF u SKIP LOCKED"
 
 int room_find_oldest(crud_t *crud, const char *account, PGresult **ret_res)
@@ -66,6 +75,27 @@ int room_find_any(crud_t *crud, const char *account, PGresult **ret_res)
                    "some_users AS (SELECT * FROM behind UNION ALL SELECT * FROM before LIMIT " USERS
                    "), " OLDEST_OF_SOME,
                    2, account, from);
+}
+
+#define IS_IDLE                                                                                    \
+    "last_login < now() - $2::bigint * interval '1 s' "                                            \
+    "AND last_active < now() - $2::bigint * interval '1 s' "
+
+int room_find_idle(crud_t *crud, const char *account, int64_t idle_s, PGresult **ret_res)
+{
+    char idle[24];
+
+    snprintf(idle, sizeof(idle), "%" PRId64, idle_s);
+    return pg_exec(
+        crud->pg, ret_res,
+        "WITH some_users AS (SELECT id FROM application_user WHERE account_id = $1 "
+        "     AND provider_url IS NOT NULL AND " IS_IDLE "     ORDER BY last_login, id LIMIT " IDLE
+        "), "
+        "found AS MATERIALIZED (SELECT id FROM some_users WHERE " HAS_NO_SESSION "     LIMIT " BATCH
+        ") "
+        "SELECT u.id FROM found JOIN application_user u ON u.id = found.id WHERE " IS_IDLE
+        "ORDER BY last_login, u.id FOR UPDATE OF u SKIP LOCKED",
+        2, account, idle);
 }
 
 /* ---- a choice of sessions ---- */

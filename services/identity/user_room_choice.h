@@ -1,11 +1,13 @@
 /* Who gives way in an account that is at a limit: the users and sessions that user_room.c deletes,
  * found and locked. Nothing is waited for: what another transaction has locked is in use, and
- * others are found. Each result has one row, or none where there is nobody; each call returns 0 |
- * fault. */
+ * others are found. Each result has one row (room_find_idle: several), or none where there is
+ * nobody; each call returns 0 | fault. */
 #pragma once
 
 #include "common/resource/crud.h"
 #include "services/identity/person.h"
+
+#define ROOM_BATCH 100 /* idle users that are found at once */
 
 /* Who has no session and signed in longest ago, among the 1,000 of an account who signed in longest
  * ago. Row: id, last_login. */
@@ -13,6 +15,10 @@ int room_find_oldest(crud_t *crud, const char *account, PGresult **ret_res);
 
 /* The same among some who have no session, of 1,000 of the account that are chosen at random. */
 int room_find_any(crud_t *crud, const char *account, PGresult **ret_res);
+
+/* Up to ROOM_BATCH users who have no session, and neither signed in nor were active for so many
+ * seconds, of the 50,000 such users who signed in longest ago. Rows: id. */
+int room_find_idle(crud_t *crud, const char *account, int64_t idle_s, PGresult **ret_res);
 
 /* Of users who have one session: whose session was idle for longest, among those whom the same
  * provider vouches for that vouches for most of a choice, or else for the newcomer. One that is in
