@@ -29,6 +29,7 @@
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_tally.h"
 #include "services/edge/http/edge_trace.h"
+#include "services/edge/http/edge_unsent_left.h"
 #include "services/edge/http/edge_upload.h"
 #include "services/edge/http/edge_variables.h"
 #include "services/edge/http/edge_writer.h"
@@ -291,6 +292,7 @@ begin_worker(ngx_cycle_t *cycle)
     edge_session_log_set_touched(edge_streams_touch_session);
     edge_reader_start(cycle);
     edge_pace_start(cycle);
+    edge_unsent_left_start(cycle);
     edge_upload_start(cycle);
     edge_modules_start(cycle);
     edge_bus_start(cycle);

@@ -115,6 +115,16 @@ test('answers that their client does not take cost it a portion, and those beyon
   await until(async () => await charged() < HELD / 2, 'all of it comes back', WAIT);
 });
 
+test('an answer over HTTP/1.1 costs what its socket holds of it', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, all = [];
+  await until(async () => await charged() < HELD / 2, 'nothing is under way', WAIT);
+  try {
+    for (let i = 0; i < FEW + 2; i++) all.push(https.get({ host: edge.host, port, servername: host, ca, path: '/large', localAddress: '127.0.0.28', headers: { Host: host }, agent: false }, (answer) => answer.on('error', () => {})).on('error', () => {}));
+    await until(async () => await charged() > 3 * HELD, 'two have cost more than the least', WAIT);
+  } finally { for (const request of all) request.destroy(); }
+  await until(async () => await charged() < HELD / 2, 'all of it comes back', WAIT);
+});
+
 test('answers that flow again cost nothing of that any more', { skip, timeout: 300000 }, async () => {
   const { answers, end } = await stalled(FEW + 2, '127.0.0.23');
   try {
@@ -167,18 +177,21 @@ test('of many answers over one slow connection those end that are too many, and 
   await until(async () => await charged() < HELD / 2, 'nothing of them is left', WAIT);
 });
 
-test('answers of a proxy that speaks for many and names nobody are held on behalf of nobody', { skip, timeout: 300000 }, async () => {
+test('answers of a proxy that speaks for many and names nobody cost the account alone, which leaves the rest to others', { skip, timeout: 300000 }, async () => {
   const MANY = 60, REQUEST = 64 << 10;
   await until(async () => await charged() < HELD, 'nothing is under way', WAIT);
-  const proxy = await stalled(MANY, PROXY), before = await charged();
-  let other;
+  const first = await stalled(1, PROXY);
+  let proxy, other;
   try {
+    await until(async () => await charged() > HELD, 'the first one is charged', WAIT);
+    proxy = await stalled(MANY, PROXY);
+    await until(async () => await charged() > 6 * HELD, 'others are, too', WAIT);
     other = await stalled(FEW + 2, '127.0.0.31');
-    await until(async () => await charged() > before + 2 * HELD, 'those that began later are charged', WAIT);
-    assert.ok(await charged() < MANY * REQUEST + 4 * HELD, `${await charged()} bytes`);
+    await until(async () => { const one = await charged(); await new Promise((resolve) => setTimeout(resolve, 4000)); return await charged() === one; }, 'each is charged that may be', WAIT);
+    assert.ok(await charged() < MANY * REQUEST + MEMORY * ALONE + 4 * HELD, `${await charged()} bytes`);
     assert.equal((await ask()).status, 200, 'another client');
     for (const answer of proxy.answers) assert.deepEqual([answer.status, answer.ended], [200, false]);
-  } finally { proxy.end(); other?.end(); }
+  } finally { first.end(); proxy?.end(); other?.end(); }
   await until(async () => await charged() < HELD / 2, 'all of it comes back', WAIT);
 });
 

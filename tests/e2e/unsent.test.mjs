@@ -2,25 +2,21 @@
 // minutes, at nobody's expense, as often as a client likes. What the kernel has of a connection is read from /proc/net/tcp: Node takes a reset
 // behind bytes that it has not read yet for an end, so an upstream in Node cannot tell the two apart.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import http2 from 'node:http2';
 import net from 'node:net';
 import test from 'node:test';
 import tls from 'node:tls';
+import { CLOSE_WAIT, ESTABLISHED, FIN_WAIT_1, socketsOf } from '../support/kernel.mjs';
 import { ca, edge, elsewhere, endpoint, through, until } from '../support/postern.mjs';
 
-const skip = elsewhere, WAIT = 120000, ANNOUNCED = 32 << 20, MANY = 1 << 20, ESTABLISHED = '01', FIN_WAIT_1 = '04', CLOSE_WAIT = '08', LISTEN = '0A';
+const skip = elsewhere, WAIT = 120000, ANNOUNCED = 32 << 20, MANY = 1 << 20;
 
-// An upstream that reads nothing: {host, upstreamSide, edgeSide, inKernel, end} of an endpoint that leads to it. The two sides are
-// [{state, unsent, unread}] of what the kernel has of its connections, inKernel the bytes of requests there; read takes what is there.
+// An upstream that reads nothing: {host, end} of an endpoint that leads to it, and what the kernel has of its connections; read takes what is there.
 async function deaf(onSocket = () => {}) {
   const held = [], server = net.createServer({ pauseOnConnect: true }, (socket) => { held.push(socket.on('error', () => {})); onSocket(socket); });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address(), { host } = await endpoint(`127.0.0.1:${port}`), suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
-  const rows = (column) => fs.readFileSync('/proc/net/tcp', 'latin1').split('\n').map((line) => line.trim().split(/\s+/)).filter((words) => words[column]?.endsWith(suffix) && words[3] !== LISTEN)
-    .map(({ 3: state, 4: queues }) => ({ state, unsent: parseInt(queues.split(':')[0], 16), unread: parseInt(queues.split(':')[1], 16) }));
-  const upstreamSide = () => rows(1), edgeSide = () => rows(2), inKernel = () => edgeSide().reduce((sum, { unsent }) => sum + unsent, 0) + upstreamSide().reduce((sum, { unread }) => sum + unread, 0);
-  return { host, upstreamSide, edgeSide, inKernel, read: () => bytesOf(held[0]), end: () => { for (const socket of held) socket.destroy(); server.close(); } };
+  const { port } = server.address(), { host } = await endpoint(`127.0.0.1:${port}`);
+  return { host, ...socketsOf(port), read: () => bytesOf(held[0]), end: () => { for (const socket of held) socket.destroy(); server.close(); } };
 }
 // How many bytes come until the end; an error where there is none.
 async function bytesOf(socket) {

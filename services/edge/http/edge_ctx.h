@@ -9,6 +9,7 @@
 #include "services/edge/http/failover.h"
 #include "services/edge/http/head.h"
 #include "services/edge/http/looks.h"
+#include "services/edge/http/pace.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/http/share.h"
 #include "services/edge/http/slots.h"
@@ -96,12 +97,8 @@ typedef struct {
 typedef struct {
     look_t look;
     ngx_http_request_t *request;
-    taken_t taken;       /* edge_taken.c */
-    ngx_msec_t since;    /* when the client was last seen to take enough of it */
-    off_t had;           /* bytes of it that the client had by then */
-    off_t carried;       /* and of all that its connection carries */
-    unsigned waited : 1; /* more have waited for it since then, all the time */
-    unsigned ended : 1;  /* it was cut off, and frames of it wait for the client all the same */
+    taken_t taken; /* edge_taken.c */
+    pace_t judged;
 } edge_pace_t;
 
 /* How a client sends its body: edge_upload.c. */

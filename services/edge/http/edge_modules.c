@@ -218,6 +218,19 @@ edge_modules_describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 void
+edge_modules_stop(edge_ctx_t *ctx)
+{
+    edge_state_t  *state;
+
+    for (state = ctx->states; state; state = state->next) {
+        if (edge_modules[state->module]->stop) {
+            edge_modules[state->module]->stop(state->bytes);
+        }
+    }
+}
+
+
+void
 edge_modules_clean(edge_ctx_t *ctx)
 {
     edge_state_t  *state;

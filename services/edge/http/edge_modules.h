@@ -37,6 +37,8 @@ ngx_uint_t edge_modules_entries(const route_t *route, const char **ids);
 ngx_int_t edge_modules_response_header(ngx_http_request_t *r);
 /* Call describe of all modules, which write their fields of the event. */
 void edge_modules_describe(struct pack *pk, ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Call stop of the modules that have a state. */
+void edge_modules_stop(edge_ctx_t *ctx);
 /* Call clean of the modules that have a state; when the request's memory is freed. */
 void edge_modules_clean(edge_ctx_t *ctx);
 /* Write the counters of all modules for /metrics, up to end; returns the end of the text. */

@@ -4,19 +4,23 @@
  * megabytes that its socket holds. So each request is looked at a few times in send_timeout, and
  * goes by what the client has taken (taken.h). Where bytes have waited for the client for
  * send_timeout, all the time, and it took fewer than postern_client_take_min of them, the request
- * ends. nginx's own timers are put off meanwhile. Who has all that there is, as between two events
- * of a stream, is not waited for.
+ * ends (pace.h). nginx's own timers are put off meanwhile. Who has all that there is, as between
+ * two events of a stream, is not waited for.
  *
  * With HTTP/2 the answer ends, and others on its connection go on, as long as these take that much.
- * Frames of it that nginx has begun to send stand in the connection's queue until the client takes
- * what is before them, and keep the request's memory, and its charge, until then. Where the
- * connection as a whole carries too little, all of it ends.
+ * Its head, and a frame that nginx has begun to send, stand in the connection's queue until the
+ * client takes what is before them, and keep the request's memory, and its charge, until then, but
+ * nothing that the worker lends. Where the connection as a whole carries too little, or the rest is
+ * there for PACE_ENDED times that long, all of it ends. So it is with an answer whose stream the
+ * client itself has reset, but that one ends nothing: its connection has its own time.
  *
  * WebSockets and other tunnels are left alone as long as their client takes something: both of
  * their ends may be slow by nature, and their memory is small and bounded. */
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_end.h"
 #include "services/edge/http/edge_looks.h"
+#include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_stall.h"
 #include "services/edge/http/edge_taken.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -63,13 +67,40 @@ is_tunnel(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
-/* What the client has by the last measurement is enough, for the next send_timeout. */
-static void
-begin_time(edge_pace_t *pace)
+/* Frames of its answer wait for what others have written to its connection: its own window has let
+ * them through. */
+static ngx_uint_t
+is_behind_others(const ngx_http_request_t *r)
 {
-    pace->since = ngx_current_msec;
-    pace->had = taken_bytes(&pace->taken);
-    pace->carried = taken_of_connection(&pace->taken);
+#if (NGX_HTTP_V2)
+    return r->stream && r->stream->queued;
+#else
+    (void) r;
+    return 0;
+#endif
+}
+
+
+static pace_look_t
+measure(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    off_t  taken = edge_taken_measure(ctx);
+
+    return (pace_look_t) {
+        .now_ms = (int64_t) ngx_current_msec, .taken = taken,
+        .carried = taken_of_connection(&ctx->pace.taken), .behind = is_behind_others(r)
+    };
+}
+
+
+static const pace_rule_t *
+rule_of(void)
+{
+    static pace_rule_t  rule;
+
+    rule.period_ms = (int64_t) edge_conf()->send_timeout;
+    rule.least = (int64_t) edge_conf()->client_take_min;
+    return &rule;
 }
 
 
@@ -77,6 +108,7 @@ void
 edge_pace_cut(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes, ngx_msec_t ms)
 {
     uint64_t       *slow = &edge_vitals(ngx_worker)->slow_clients;
+    pace_look_t     now = measure(r, ctx);
     static time_t   said;
 
     (*slow)++;
@@ -88,8 +120,7 @@ edge_pace_cut(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes, ngx_msec_t m
                       "a minute)", bytes, ms, *slow);
     }
     edge_stall_end(ctx);   /* its upstream's connection is closed */
-    begin_time(&ctx->pace);
-    ctx->pace.ended = 1;
+    pace_end(&ctx->pace.judged, &now);
     ctx->request = r;   /* also of one that never had a route */
     edge_end_answer(ctx, ERR_EDGE_ANSWER_SLOW);   /* ctx may be gone from here on */
 }
@@ -138,33 +169,54 @@ look_at_timers(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 /* ---- looks ---- */
 
+/* nginx has ended the request, as where its client has reset the stream, and keeps frames of it
+ * that are on their way. */
 static ngx_uint_t
-carries_enough(const edge_pace_t *pace)
+is_over(const ngx_http_request_t *r)
 {
-    return taken_of_connection(&pace->taken) - pace->carried
-           >= (off_t) edge_conf()->client_take_min;
-}
-
-
-/* Of what was cut off already the rest has to wait for what else its connection carries. */
-static ngx_uint_t
-takes_enough(const edge_pace_t *pace)
-{
-    return pace->ended ? carries_enough(pace)
-                       : taken_bytes(&pace->taken) - pace->had
-                         >= (off_t) edge_conf()->client_take_min;
+#if (NGX_HTTP_V2)
+    return r->stream && r->connection->error
+           && (r->upstream == NULL || r->upstream->cleanup == NULL);
+#else
+    (void) r;
+    return 0;
+#endif
 }
 
 
 static void
-end_slow(ngx_http_request_t *r, edge_ctx_t *ctx)
+look_at_rest(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    if (!carries_enough(&ctx->pace)) {
+    pace_t       *judged = &ctx->pace.judged;
+    pace_look_t   now = measure(r, ctx);
+
+    edge_stall_end(ctx);
+    edge_reader_stop(ctx);
+    edge_modules_stop(ctx);
+    if (judged->ended ? pace_judge(judged, &now, rule_of()) == PACE_GOES_ON
+                      : pace_may_wait(judged, &now, rule_of()))
+    {
+        put_off_timers(r);
+    } else if (judged->ended) {
         edge_end_soon(ctx);
     }
-    if (!ctx->pace.ended) {
-        edge_pace_cut(r, ctx, edge_conf()->client_take_min, edge_conf()->send_timeout);
+}
+
+
+static void
+look_at_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    pace_look_t  now = measure(r, ctx);
+    unsigned     verdict = pace_judge(&ctx->pace.judged, &now, rule_of());
+
+    if (verdict == PACE_GOES_ON) {
+        put_off_timers(r);
+        return;
     }
+    if (verdict & PACE_FORCE) {
+        edge_end_soon(ctx);
+    }
+    edge_pace_cut(r, ctx, edge_conf()->client_take_min, edge_conf()->send_timeout);
 }
 
 
@@ -172,25 +224,16 @@ static void
 look_at(look_t *look)
 {
     edge_ctx_t          *ctx = (edge_ctx_t *) ((char *) look - offsetof(edge_ctx_t, pace.look));
-    edge_pace_t         *pace = &ctx->pace;
-    ngx_http_request_t  *r = pace->request;
+    ngx_http_request_t  *r = ctx->pace.request;
 
-    if (!pace->ended && (!is_waited_for(r) || is_tunnel(r, ctx))) {
-        pace->waited = 0;
+    if (ctx->pace.judged.ended || is_over(r)) {
+        look_at_rest(r, ctx);
+    } else if (is_waited_for(r) && !is_tunnel(r, ctx)) {
+        look_at_answer(r, ctx);
+    } else {
+        pace_rest(&ctx->pace.judged);
         look_at_timers(r, ctx);
-        return;
     }
-    (void) edge_taken_measure(ctx);
-    if (!pace->waited || takes_enough(pace)) {
-        begin_time(pace);
-        pace->waited = 1;
-    } else if ((ngx_msec_int_t) (ngx_current_msec - pace->since)
-               >= (ngx_msec_int_t) edge_conf()->send_timeout)
-    {
-        end_slow(r, ctx);
-        return;
-    }
-    put_off_timers(r);
 }
 
 
@@ -219,10 +262,12 @@ edge_pace_sent(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_uint_t  waits = is_waited_for(r);
 
-    if (ctx->pace.ended) {
+    if (ctx->pace.judged.ended) {
         return;
     }
-    ctx->pace.waited &= waits;
+    if (!waits) {
+        pace_rest(&ctx->pace.judged);
+    }
     edge_stall_sent(ctx, waits && !is_tunnel(r, ctx));
 }
 

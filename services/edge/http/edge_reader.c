@@ -357,6 +357,56 @@ edge_reader_watch_upgraded(ngx_http_request_t *r)
 }
 
 
+#if (NGX_HTTP_V2)
+
+/* What nginx has begun to send of an answer is not copied. */
+static ngx_uint_t
+is_in(const ngx_http_v2_out_frame_t *frame, const edge_loan_t *loan)
+{
+    ngx_chain_t  *cl;
+
+    for (cl = frame->first; cl; cl = cl == frame->last ? NULL : cl->next) {
+        if (cl->buf->pos >= loan->large && cl->buf->pos < loan->large + LARGE) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
+static ngx_uint_t
+is_on_its_way(ngx_http_v2_stream_t *stream, const edge_loan_t *loan)
+{
+    ngx_http_v2_out_frame_t  *frame;
+
+    for (frame = stream->connection->last_out; frame; frame = frame->next) {
+        if (frame->stream == stream && is_in(frame, loan)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+#endif
+
+
+void
+edge_reader_stop(edge_ctx_t *ctx)
+{
+#if (NGX_HTTP_V2)
+    edge_loan_t           *loan = &ctx->reader.loan;
+    ngx_http_v2_stream_t  *stream = ctx->pace.request->stream;
+
+    if (stream && loan->large && !is_on_its_way(stream, loan)) {
+        read_into(loan->buf, loan->small, loan->small_end);
+        take_back(loan);
+    }
+#else
+    (void) ctx;
+#endif
+}
+
+
 void
 edge_reader_end(edge_ctx_t *ctx)
 {

@@ -11,5 +11,8 @@ void edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* Wrap nginx's handlers of a connection that its proxy has just made a WebSocket of; the second
  * call does nothing. NGX_ERROR: there is no memory for what the client has sent already. */
 ngx_int_t edge_reader_watch_upgraded(ngx_http_request_t *r);
+/* nginx has ended the request, and keeps its memory for frames that are on their way: what was lent
+ * for its body is taken back, as soon as none of these refers to it. */
+void edge_reader_stop(edge_ctx_t *ctx);
 /* When the request's memory is freed. */
 void edge_reader_end(edge_ctx_t *ctx);

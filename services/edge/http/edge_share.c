@@ -373,6 +373,10 @@ edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
         to.of_left = 1;
         (void) portion_charge_account(&memory, part, all, &to);
     }
+    if (part->client == 0 && part->account == 0) {
+        portion_give(&memory, part);   /* what is nobody's has no bound */
+        return 0;
+    }
     note_taken();
     return 1;
 }

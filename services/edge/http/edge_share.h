@@ -57,9 +57,11 @@ ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
  * it. 0: its client has its portion, and *portion is zero; counted. */
 ngx_uint_t edge_share_charge_head(ngx_http_request_t *r, portion_t *portion);
 void edge_share_give_head(portion_t *portion);
-/* The same of what sockets hold of an answer that has stalled, so many bytes (edge_stall.c). 0: its
- * client has its portion, and *part is zero. An account is charged as long
- * as it has no more than a fourth of its percentage allows: the rest is for requests. */
+/* The same of what sockets hold for a request beside it, so many bytes: of an answer that has
+ * stalled (edge_stall.c), or of what an upstream has not taken (edge_unsent_left.c). 0: its client
+ * has its portion, and *part is zero. An account is charged as long as it has no more than a fourth
+ * of its percentage allows: the rest is for requests. It alone is for who speaks for many, and has
+ * no portion: 0, where it has that. */
 ngx_uint_t edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes);
 void edge_share_let_go(portion_t *part);
 /* Bytes of something else of which this worker has `all` and somebody `of` it, on behalf of the

@@ -5,7 +5,11 @@
  * fewer than FLOW_BYTES in STALLED_MS (taken.h), while its upstream has more, has stalled. That is
  * a rate of its own: postern_client_take_min is for as long as send_timeout, and says nothing of
  * seconds. Of the FEW first ones that a client has nothing is said. Each other costs the client,
- * and the account, HELD_BYTES of their portion of the memory for requests until it flows or ends.
+ * and the account, what the edge's own sockets hold of it when it stalls, HELD_BYTES at least, of
+ * their portion of the memory for requests until it flows or ends.
+ *
+ * A proxy that speaks for many and names nobody is no client: its answers, of whoever they are,
+ * cost the account alone, as long as that has something left for it.
  *
  * A client whose portion is used up can have new answers stall that were under way before. While
  * one of these cannot be charged, the client's oldest stalled answers end as soon as it has taken
@@ -20,6 +24,8 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_taken.h"
 
+#include <sys/ioctl.h>
+
 enum {
     FLOW_BYTES = 4 << 10,
     LOOK_MS = 1000,
@@ -29,7 +35,8 @@ enum {
     FEW = 8
 };
 
-/* Stalled answers of a client, the oldest first; clients whose hashes fall together have one. */
+/* Stalled answers of a client, the oldest first; clients whose hashes fall together have one. Of
+ * who speaks for many there is none. */
 typedef struct {
     ngx_queue_t  answers;   /* next NULL: there was none yet */
     ngx_uint_t   count;
@@ -40,11 +47,15 @@ static ngx_queue_t  over;
 static ngx_uint_t   over_count;
 
 
+/* NULL: it is of somebody who speaks for many. */
 static line_t *
 line_of(const edge_stall_t *self)
 {
     line_t  *line = &lines[self->client % PORTION_CLIENTS];
 
+    if (self->client == 0) {
+        return NULL;
+    }
     if (line->answers.next == NULL) {
         ngx_queue_init(&line->answers);
     }
@@ -75,11 +86,15 @@ begin_time(edge_ctx_t *ctx)
 static void
 leave_line(edge_stall_t *self)
 {
+    line_t  *line = line_of(self);
+
     if (!self->stalled) {
         return;
     }
-    ngx_queue_remove(&self->link);
-    line_of(self)->count--;
+    if (line) {
+        ngx_queue_remove(&self->link);
+        line->count--;
+    }
     self->stalled = 0;
     leave_over(self);
     edge_share_let_go(&self->held);
@@ -99,9 +114,24 @@ edge_stall_end(edge_ctx_t *ctx)
 /* Does the upstream have more, or may it have? Else what there is stands in the edge's own memory,
  * which is charged by other means. */
 static ngx_uint_t
-has_more(ngx_http_request_t *r)
+has_more(const ngx_http_request_t *r)
 {
     return r->upstream && r->upstream->peer.connection && r->upstream->length != 0;
+}
+
+
+/* Bytes of it that stand in the edge's socket to the client, by the last measurement, and in the
+ * one to the upstream. */
+static size_t
+held_bytes(const edge_ctx_t *ctx)
+{
+    int                        unread = 0;
+    const ngx_http_request_t  *r = ctx->pace.request;
+
+    if (has_more(r)) {
+        (void) ioctl(r->upstream->peer.connection->fd, FIONREAD, &unread);
+    }
+    return (size_t) ngx_max(unread, 0) + (size_t) ctx->pace.taken.own;
 }
 
 
@@ -119,14 +149,13 @@ is_older(const edge_ctx_t *ctx, ngx_msec_t ms)
 }
 
 
-/* A proxy that speaks for many is no client, and has no portion: held on behalf of nobody its
- * answers would take all that there is. */
 static void
 charge_answer(edge_ctx_t *ctx)
 {
+    size_t         bytes = held_bytes(ctx);
     edge_stall_t  *self = &ctx->stall;
 
-    if (ctx->portion.client == 0 || edge_share_hold(ctx, &self->held, HELD_BYTES)) {
+    if (edge_share_hold(ctx, &self->held, ngx_max(bytes, HELD_BYTES)) || self->client == 0) {
         leave_over(self);
         return;
     }
@@ -146,9 +175,11 @@ stall(edge_ctx_t *ctx)
     self->client = ctx->portion.client;
     self->stalled = 1;
     line = line_of(self);
-    ngx_queue_insert_tail(&line->answers, &self->link);
-    line->count++;
-    if (line->count > FEW) {
+    if (line) {
+        ngx_queue_insert_tail(&line->answers, &self->link);
+        line->count++;
+    }
+    if (line == NULL || line->count > FEW) {
         charge_answer(ctx);
     }
 }

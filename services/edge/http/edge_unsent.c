@@ -5,8 +5,11 @@
  * So a request that was given up, because its client has gone, or the time is over, or it will
  * never be whole, takes what is unsent with it: its connection is reset. A few bytes may still
  * arrive, as of a call whose client never waits for the answer, but not for long. An upstream that
- * has answered in whole gets a FIN, and has as long for the rest as it would have had before. */
+ * has answered in whole gets a FIN, and has as long for the rest as it would have had before; where
+ * that is more than a few bytes they cost the client and the account (edge_unsent_left.c), and
+ * those that have their portions cannot leave them. */
 #include "services/edge/http/edge_unsent.h"
+#include "services/edge/http/edge_unsent_left.h"
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
@@ -53,6 +56,18 @@ wait_for(const ngx_connection_t *c, ngx_msec_t wait)
 }
 
 
+/* Was edge_unsent_reset called for it? */
+static ngx_uint_t
+is_to_be_reset(const ngx_connection_t *c)
+{
+    socklen_t      len;
+    struct linger  linger = { 0, 0 };
+
+    len = sizeof(linger);
+    return getsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, &len) == 0 && linger.l_onoff;
+}
+
+
 void
 edge_unsent_leave(const ngx_connection_t *c)
 {
@@ -82,10 +97,12 @@ edge_unsent_end(const ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_connecti
 {
     int  unsent = c ? edge_unsent_bytes(c) : 0;
 
-    if (unsent == 0) {
+    if (unsent == 0 || is_to_be_reset(c)) {
         return;
     }
-    if (was_whole(r, ctx, c)) {
+    if (was_whole(r, ctx, c)
+        && (unsent <= UNSENT_MAX || edge_unsent_left_keep(ctx, c, unsent)))
+    {
         wait_for(c, r->upstream->conf->send_timeout);
     } else if (unsent <= UNSENT_MAX) {
         wait_for(c, UNSENT_MS);

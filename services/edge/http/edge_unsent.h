@@ -12,6 +12,6 @@ void edge_unsent_reset(ngx_connection_t *c);
  * of former requests is left to it as long as it takes something now and then. */
 void edge_unsent_leave(const ngx_connection_t *c);
 /* The same of the request's connection to its upstream (NULL: there is none), however the request
- * ends: where it was given up, more than a few bytes that are unsent are thrown away, and the
- * connection is reset. */
+ * ends: where it was given up, or its client or account has its portion of what may be left so,
+ * more than a few bytes that are unsent are thrown away, and the connection is reset. */
 void edge_unsent_end(const ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_connection_t *c);

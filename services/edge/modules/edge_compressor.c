@@ -58,6 +58,16 @@ end_encoder(compressor_t *self)
 }
 
 
+void
+compressor_stop(compressor_t *self)
+{
+    if (self->encoder) {
+        end_encoder(self);
+    }
+    encoder_turns_leave(&waiting, &self->turn);
+}
+
+
 /* Moves what the client has taken to the free buffers. */
 static void
 reclaim(compressor_t *self)

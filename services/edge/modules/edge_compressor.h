@@ -46,5 +46,8 @@ ngx_int_t compressor_begin(compressor_t *self, ngx_http_request_t *r, edge_ctx_t
 /* Replace a part of the body, or NULL, by what is to be sent now, as response_body of module.h
  * wants it. NGX_OK | NGX_ERROR. */
 ngx_int_t compressor_encode(compressor_t *self, ngx_chain_t **body);
+/* Free the encoder of a body that was cut. What it has made stays, and is charged: it may be on its
+ * way. The same again does nothing. */
+void compressor_stop(compressor_t *self);
 /* Free the encoder; no event of self comes any more. taken and made stay. */
 void compressor_end(compressor_t *self);

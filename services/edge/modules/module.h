@@ -13,7 +13,8 @@
  *              replaced and the last request that refers to it has ended.
  *   a request  prepare; run, module after module, until one denies. One that waits runs again later,
  *              or gets abort. judge, after each change while the request lasts. response_header and
- *              response_body. describe, for the event. clean, when the request's memory is freed.
+ *              response_body. describe, for the event. stop, where the answer was cut and its rest
+ *              is still on its way. clean, when the request's memory is freed.
  *
  * All hooks of a request run in the event loop of one worker: none may block or allocate without a
  * bound, and no cost may grow with the number of routes. What a module knows of one request belongs
@@ -81,6 +82,10 @@ typedef struct edge_module {
     /* Size of the module's state of one request, in bytes. The first edge_module_state of a request
      * allocates it, zeroed and aligned for 8 bytes; without such a call there is none. */
     size_t state_size;
+    /* The answer was cut in the middle, and nothing of its body is asked of the module any more,
+     * but the request's memory stays for what its client has not taken yet: what is not part of
+     * that can go. May be called several times, and only for a request that has a state. */
+    void (*stop)(void *state);
     /* Once, when the request's memory is freed; only for a request that has a state. */
     void (*clean)(void *state);
 

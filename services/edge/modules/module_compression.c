@@ -470,6 +470,13 @@ describe_compression(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 static void
+stop(void *state)
+{
+    compressor_stop(state);
+}
+
+
+static void
 clean(void *state)
 {
     compressor_end(state);
@@ -478,6 +485,7 @@ clean(void *state)
 
 const edge_module_t  module_compression = {
     .state_size = sizeof(compressor_t),
+    .stop = stop,
     .clean = clean,
     .run = run,
     .response_header = response_header,

@@ -1,0 +1,153 @@
+/* A socket that is closed lives on in the kernel until its upstream has taken the rest, and nobody
+ * could say how many of them there are. So the worker keeps a descriptor of each that has more than
+ * a little, looks once in LOOK_MS whether the upstream has acknowledged its end, and charges the
+ * client and the account until then. What is charged for one is a part of all at least, so that
+ * portions bound their number, too. */
+#include "services/edge/http/edge_unsent_left.h"
+#include "services/edge/http/edge_looks.h"
+#include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_unsent.h"
+#include "services/edge/worker/edge_conf.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum {
+    LEFT_MAX = 1024,   /* sockets of a worker; each is charged this part of its memory, or more */
+    LOOK_MS = 1000
+};
+
+typedef struct {
+    ngx_queue_t        link;         /* among those that are free */
+    look_t             look;
+    portion_t          held;
+    ngx_connection_t  *connection;   /* until that is closed */
+    ngx_socket_t       fd;           /* from then on */
+} left_t;
+
+static left_t       places[LEFT_MAX];
+static ngx_queue_t  unused;
+
+
+static void
+free_place(left_t *left)
+{
+    edge_share_let_go(&left->held);
+    ngx_queue_insert_head(&unused, &left->link);
+}
+
+
+/* Has the upstream acknowledged all, the end included, or has the kernel given it up? */
+static ngx_uint_t
+is_over(ngx_socket_t fd)
+{
+    socklen_t        len;
+    struct tcp_info  info;
+
+    len = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1) {
+        return 1;
+    }
+    return info.tcpi_state != TCP_FIN_WAIT1 && info.tcpi_state != TCP_CLOSING
+           && info.tcpi_state != TCP_LAST_ACK;
+}
+
+
+static void
+look_at(look_t *look)
+{
+    left_t  *left = (left_t *) ((char *) look - offsetof(left_t, look));
+
+    if (!is_over(left->fd)) {
+        return;
+    }
+    looks_forget(look);
+    if (ngx_close_socket(left->fd) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, ngx_socket_errno,
+                      "postern: close of a socket that was left failed");
+    }
+    free_place(left);
+}
+
+
+static edge_looks_t  looks = { .look_at = look_at };
+
+
+/* A descriptor of the socket that outlives the connection, and of which nginx gets no events. Its
+ * end is sent at once, as a close would. -1: there is none, which is logged. */
+static ngx_socket_t
+take_socket(ngx_connection_t *c)
+{
+    ngx_socket_t  fd;
+
+    if (ngx_del_conn && (c->read->active || c->write->active)
+        && ngx_del_conn(c, 0) != NGX_OK)
+    {
+        return -1;
+    }
+    fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd == -1) {
+        ngx_log_error(NGX_LOG_ALERT, c->log, ngx_socket_errno,
+                      "postern: no descriptor for a socket that is left: it is reset");
+        return -1;
+    }
+    (void) shutdown(fd, SHUT_RDWR);   /* fails where the upstream has reset it: then it is over */
+    return fd;
+}
+
+
+/* TLS has said its goodbye, and nginx closes the socket right behind this. */
+static void
+on_closed(void *data)
+{
+    left_t  *left = data;
+
+    left->fd = take_socket(left->connection);
+    if (left->fd == -1) {
+        edge_unsent_reset(left->connection);
+        free_place(left);
+        return;
+    }
+    edge_looks_watch(&looks, &left->look);
+}
+
+
+ngx_uint_t
+edge_unsent_left_keep(const edge_ctx_t *ctx, ngx_connection_t *c, size_t bytes)
+{
+    left_t              *left;
+    ngx_pool_cleanup_t  *cln;
+
+    if (ngx_queue_empty(&unused) || c->pool == NULL) {
+        return 0;
+    }
+    left = ngx_queue_data(ngx_queue_head(&unused), left_t, link);
+    if (!edge_share_hold(ctx, &left->held,
+                         ngx_max(bytes, edge_conf()->request_memory / LEFT_MAX)))
+    {
+        return 0;
+    }
+    cln = ngx_pool_cleanup_add(c->pool, 0);
+    if (cln == NULL) {
+        edge_share_let_go(&left->held);
+        return 0;
+    }
+    ngx_queue_remove(&left->link);
+    left->connection = c;
+    cln->handler = on_closed;
+    cln->data = left;
+    return 1;
+}
+
+
+void
+edge_unsent_left_start(ngx_cycle_t *cycle)
+{
+    ngx_uint_t  i;
+
+    ngx_queue_init(&unused);
+    for (i = 0; i < LEFT_MAX; i++) {
+        ngx_queue_insert_tail(&unused, &places[i].link);
+    }
+    edge_looks_start(&looks, cycle, LOOK_MS);
+}
