@@ -72,7 +72,7 @@ test('tabs on one connection of HTTP/2 have each their own cookie', { skip }, as
   const { to, close } = await guarded(), tickets = await Promise.all([...Array(5)].map((_, i) => ticket(to, `/tab${i}`))), { hostname } = new URL(tickets[0]);
   const connection = kept['HTTP/2'](hostname);
   const answers = await Promise.all(tickets.map((url) => connection.ask({ path: new URL(url).pathname + new URL(url).search, headers: { accept: 'text/html' } })));
-  const names = answers.map(({ headers }) => headers['set-cookie'].map((line) => line.split('=')[0]).join());
+  const names = answers.map(({ headers }) => headers['set-cookie'].filter((line) => !line.includes('Max-Age=0')).map((line) => line.split('=')[0]).join());
   assert.equal(new Set(names).size, 5, names.join(' '));
   for (const name of names) assert.match(name, /^__Host-postern\.login\.[0-7]$/);
   connection.close();
@@ -99,12 +99,12 @@ test('a flow that a version before this one began comes to its end', { skip }, a
 test('a head that is too long for the sign-in host takes the flows\' cookies away, of that host alone', { skip }, async () => {
   const { to, close } = await guarded(), { hostname, host } = new URL(await ticket(to, '/'));
   const cleared = (answer) => [answer.headers['set-cookie'] ?? []].flat().filter((line) => line.startsWith(FLOW) && line.includes('Max-Age=0') && line.includes('Path=/; Secure')).map((line) => line.split('=')[0].slice(FLOW.length));
-  const all = [...'0123456789'];
+  const all = [...'0123456789abcdefghij'];
   const Cookie = `${FLOW}former=1; ${FLOW}0=${'x'.repeat(15000)}`;
   assert.deepEqual(cleared(await ask(`https://${host}/login`, { headers: { ...PAGE, Cookie: `${FLOW}0=${'x'.repeat(20000)}` } })), all, 'one line of 20 KB, which is not read');
   const many = await ask(`https://${host}/login`, { headers: { Cookie, A: 'x'.repeat(15000), B: 'x'.repeat(15000), C: 'x'.repeat(15000), D: 'x'.repeat(15000) } });
   assert.equal(many.status, 431);
-  assert.deepEqual(cleared(many).slice(0, PLACES), all);
+  assert.deepEqual(cleared(many).slice(0, all.length), all);
   assert.deepEqual(cleared(await through(to.host, '/', { headers: { Cookie: `a=${'x'.repeat(20000)}` } })), [], 'another host');
   assert.deepEqual(cleared(await through(hostname, '/nothing', { headers: { Cookie: `${FLOW}0=1` } })), [], 'another page');
   await close();
@@ -161,7 +161,7 @@ test('a head that is too long for a route\'s host takes the nonces\' cookies awa
     socket.on('data', (part) => { text += part; }).on('end', () => resolve(text)).on('close', () => resolve(text)).on('error', (error) => (text ? resolve(text) : reject(error)));
   });
   const cleared = (text) => [...text.matchAll(/^Set-Cookie: ([^=]+)=; Path=\/; Secure; HttpOnly; Max-Age=0/gim)].map(([, name]) => name);
-  const places = (prefix) => [...'0123456789abcdef'].map((digit) => `__Host-${prefix}nonce.${digit}`), flows = [...'0123456789'].map((digit) => FLOW + digit);
+  const places = (prefix) => [...'0123456789abcdef'].map((digit) => `__Host-${prefix}nonce.${digit}`), flows = [...'0123456789abcdefghij'].map((name) => FLOW + name);
   const cases = [
     [to.host, '/', places('My.')], [to.host, usual, places('postern.')], [hostname, '/login', flows], [plain.host, '/', []],
   ];

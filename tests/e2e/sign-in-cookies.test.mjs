@@ -1,5 +1,6 @@
 // Cookies of sign-in stay between browsers and the edge: a browser sends them to every path of a host, and no upstream of any route of it gets one.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import test from 'node:test';
 import { ask, calling, grpc, serving } from '../support/grpc.mjs';
 import { kept } from '../support/kept.mjs';
@@ -100,7 +101,9 @@ test('what looks like a cookie of sign-in is one, whatever its prefix: it goes t
   const theirs = ['__Host-session', '__Host-former.csrf', 'former.session', '__Secure-former.session'], ours = ['__Host-former.session', '__Host-former.nonce', '__Host-former.nonce.0123abcd', '__host-FORMER_Session'];
   const set = [...ours, ...theirs].map((name) => `${name}=${VALUE}; Path=/; Secure`);
   const up = await upstream((request, response) => { response.writeHead(200, { 'Set-Cookie': [...set, '__Host-former.session=of another form; Path=/'] }); response.end('x'); });
-  const { host } = await endpoint(up.address), other = `__Host-former.session=${VALUE}x`;
+  const { host, route } = await endpoint(up.address), other = `__Host-former.session=${VALUE}x`, log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
+  const keptBack = async () => [...(await (await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`)).text()).matchAll(/^postern_edge_cookies_kept_back_total\{worker="\d+"\} (\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+  const before = await keptBack();
   for (const [name, client] of Object.entries(kept)) {
     const connection = client(host);
     const { headers } = await connection.ask({ path: '/', headers: { cookie: `a=1; ${[...ours, ...theirs].map((one) => `${one}=${VALUE}`).join('; ')}; __Host-former.session="${VALUE}"; ${other}; b=2` } });
@@ -108,6 +111,12 @@ test('what looks like a cookie of sign-in is one, whatever its prefix: it goes t
     assert.deepEqual([headers['set-cookie']].flat(), [...set.slice(ours.length), '__Host-former.session=of another form; Path=/'], name);
     connection.close();
   }
+  // and an operator learns of it: all are counted, and each worker has a line of the route
+  assert.equal(await keptBack() - before, ours.length * Object.keys(kept).length);
+  const lines = fs.readFileSync(log, 'utf8').slice(from).split('\n').filter((line) => line.includes(route.id) && line.includes('one of sign-in'));
+  assert.ok(lines.length >= 1 && lines.length <= 2, lines.join('\n'));
+  for (const line of lines) assert.match(line, /\[warn\].* sets the cookie "__Host-former\.session", /);
+  for (const line of lines) assert.ok(!line.includes(VALUE));
   await up.close();
 });
 

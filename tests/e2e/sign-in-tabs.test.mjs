@@ -158,7 +158,7 @@ test('a browser has a few sign-ins under way, and no page of another\'s takes th
   for (let i = 0; i < 8; i++) assert.equal((await login()).status, 302);
   const before = flows();
   assert.equal(before.length, 8, before.join());
-  for (const cookie of before) assert.match(cookie, /^__Host-postern\.login\.[0-7]=/);
+  for (const cookie of before) assert.match(cookie, /^__Host-postern\.login\.[0-7a-h]=/);
   for (const dest of ['image', 'empty', 'script', 'style', 'iframe']) {
     const answer = await login({ ...PAGE, 'Sec-Fetch-Dest': dest, 'Sec-Fetch-Site': 'cross-site' });
     assert.deepEqual([answer.status, code(answer), flows()], [400, FAILED, before], dest);
@@ -166,6 +166,29 @@ test('a browser has a few sign-ins under way, and no page of another\'s takes th
   assert.equal((await login()).status, 302);
   assert.equal(flows().length, 8);
   assert.equal(flows().filter((cookie) => before.includes(cookie)).length, 7, 'one made room');
+  await close();
+});
+
+// The provider is asked what a code is good for, which may take seconds. Meanwhile another tab begins, and has the place of the oldest flow.
+test('a flow that ends takes no cookie along of the flow that has its place meanwhile', { skip }, async () => {
+  const { to, close } = await guarded(), browser = new Browser(), began = [];
+  const begin = async (path) => (await browser.go(at(to, path), { stop: (location) => location.includes('/login/oauth/authorize') })).headers.location;
+  provider.who = ada;
+  for (let i = 0; i < 8; i++) began.push(await begin(`/tab${i}`));
+  const idp = new URL(new URL(began[0]).searchParams.get('redirect_uri')).host, flow = (url) => new URL(url).searchParams.get('state').split('.')[1].slice(0, 6);
+  for (let turn = 0; turn < 3; turn++) {
+    const before = browser.cookie(idp), next = await begin(`/next${turn}`), now = browser.cookie(idp), lost = began.filter((url) => !now.includes(`=${flow(url)}`));
+    assert.equal(lost.length, 1, 'one made room');
+    // its tab comes back from the provider with the cookies of before, and has its answer now
+    const callback = (await ask(lost[0])).headers.location, ended = await ask(callback, { headers: { ...PAGE, Cookie: before } });
+    assert.deepEqual([ended.status, new URL(ended.headers.location).pathname], [302, '/auth/done']);
+    assert.ok(ended.headers['set-cookie'].every((line) => line.includes('Max-Age=0')), 'its own is over');
+    browser.keep(ended);
+    assert.ok(browser.cookie(idp).includes(`=${flow(next)}`), 'the other one goes on');
+    assert.equal(browser.cookie(idp).split('; ').length, 8);
+    began.splice(began.indexOf(lost[0]), 1, next);
+  }
+  for (const url of began.slice(-1)) assert.equal((await browser.go(url)).status, 200);
   await close();
 });
 

@@ -1,6 +1,7 @@
 #include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_kept_back.h"
 #include "services/edge/table/cookie_names.h"
 #include "services/edge/worker/edge_worker.h"
 
@@ -122,9 +123,7 @@ edge_cookies_refuse(ngx_http_request_t *r, const edge_ctx_t *ctx)
                 && edge_cookies_sets(ctx, (char *) field[i].value.data, field[i].value.len))
             {
                 field[i].hash = 0;
-                ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                              "postern: an upstream of route %s sets a cookie that is, or looks "
-                              "like, one of sign-in, which is left out", ctx->route->id);
+                edge_kept_back(r, ctx->route, &field[i].value);
             }
         }
     }

@@ -15,6 +15,11 @@ enum {
 #define NAME      "__Host-postern.login."
 #define NAME_LEN  (sizeof(NAME) - 1)
 
+/* Two names of each place. A flow that takes the place of another one has the name that this one
+ * has not, and takes that away: when the other one ends, which did not hear of it, it takes its own
+ * cookie away alone. Each answer leaves one of the two, so that there are no more than places. */
+static const char  names[] = "0123456789" "abcdefghij";
+
 /* A cookie of a flow that the browser has. */
 typedef struct {
     int            place;   /* -1: a version before this one has set it */
@@ -31,6 +36,16 @@ typedef struct {
 } flows_t;
 
 
+/* -1: it is the name of none. */
+static int
+place_of(char name)
+{
+    const char  *at = memchr(names, name, 2 * FLOW_PLACES);
+
+    return at ? (int) (at - names) % FLOW_PLACES : -1;
+}
+
+
 static flow_t
 read_flow(cookie_text_t suffix, cookie_text_t value)
 {
@@ -40,7 +55,7 @@ read_flow(cookie_text_t suffix, cookie_text_t value)
     if (suffix.len == FLOW_NAME_LEN) {
         return flow;
     }
-    flow.place = *suffix.at - '0';
+    flow.place = place_of(*suffix.at);
     flow.flow.len = 0;
     flow.sealed.len = 0;
     since_s = value.len > MARK_LEN
@@ -57,8 +72,7 @@ read_flow(cookie_text_t suffix, cookie_text_t value)
 static ngx_uint_t
 is_suffix(cookie_text_t suffix)
 {
-    return suffix.len == FLOW_NAME_LEN
-           || (suffix.len == 1 && *suffix.at >= '0' && *suffix.at < '0' + FLOW_PLACES);
+    return suffix.len == FLOW_NAME_LEN || (suffix.len == 1 && place_of(*suffix.at) >= 0);
 }
 
 
@@ -209,6 +223,7 @@ edge_flow_turn(const ngx_http_request_t *r)
 static int
 choose_place(const ngx_http_request_t *r, const flows_t *flows, size_t len, ngx_uint_t is_framed)
 {
+    int64_t        since_s;
     ngx_uint_t     i;
     flow_place_t   places[FLOW_PLACES];
     const flow_t  *flow;
@@ -217,11 +232,42 @@ choose_place(const ngx_http_request_t *r, const flows_t *flows, size_t len, ngx_
     for (i = 0; i < flows->n; i++) {
         flow = &flows->each[i];
         if (flow->place >= 0) {
-            places[flow->place] = (flow_place_t) { true, flow->since_s };
+            since_s = places[flow->place].since_s;
+            places[flow->place] = (flow_place_t) { true, ngx_max(since_s, flow->since_s) };
         }
     }
     return flow_place(places, len > FLOW_NARROW_MAX, is_framed, ngx_time(),
                       edge_flow_turn(r));
+}
+
+
+/* Has the browser a cookie of that name? */
+static ngx_uint_t
+has_name(const flows_t *flows, char name)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < flows->n; i++) {
+        if (flows->each[i].place >= 0 && *flows->each[i].suffix.at == name) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
+/* Set the place's cookie under the name that nothing has, as far as is known, and take the other
+ * one away. */
+static ngx_int_t
+set_place(ngx_http_request_t *r, const flows_t *flows, int place, const ngx_str_t *value)
+{
+    const char  *digit = &names[place], *letter = &names[place + FLOW_PLACES];
+    ngx_uint_t   is_digit = !has_name(flows, *digit);
+
+    if (set_flow(r, (cookie_text_t) { is_digit ? digit : letter, 1 }, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    return forget_flow(r, (cookie_text_t) { is_digit ? letter : digit, 1 });
 }
 
 
@@ -230,7 +276,6 @@ edge_flow_cookie_add(ngx_http_request_t *r, const ngx_str_t *flow, const ngx_str
     ngx_uint_t is_framed)
 {
     int        place;
-    char       digit;
     flows_t    flows;
     ngx_int_t  rc;
     ngx_str_t  text;
@@ -250,8 +295,7 @@ edge_flow_cookie_add(ngx_http_request_t *r, const ngx_str_t *flow, const ngx_str
         return NGX_ERROR;
     }
     (void) ngx_snprintf(text.data, text.len, "%V%08xL%V", flow, (int64_t) ngx_time(), value);
-    digit = (char) ('0' + place);
-    return set_flow(r, (cookie_text_t) { &digit, 1 }, &text);
+    return set_place(r, &flows, place, &text);
 }
 
 
@@ -271,7 +315,6 @@ edge_flow_cookie_end(ngx_http_request_t *r, const char *state, size_t len)
 ngx_int_t
 edge_flow_cookies_clear(ngx_http_request_t *r, const ngx_str_t *host)
 {
-    char              digit;
     flows_t           flows;
     ngx_uint_t        i;
     const ngx_str_t  *own = &edge_conf()->sign_in_host;
@@ -281,8 +324,8 @@ edge_flow_cookies_clear(ngx_http_request_t *r, const ngx_str_t *host)
     {
         return NGX_OK;
     }
-    for (digit = '0'; digit < '0' + FLOW_PLACES; digit++) {
-        if (forget_flow(r, (cookie_text_t) { &digit, 1 }) != NGX_OK) {
+    for (i = 0; i < 2 * FLOW_PLACES; i++) {
+        if (forget_flow(r, (cookie_text_t) { &names[i], 1 }) != NGX_OK) {
             return NGX_ERROR;
         }
     }

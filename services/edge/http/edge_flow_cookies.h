@@ -1,7 +1,7 @@
 /* Cookies at the sign-in host: one for each sign-in that a browser has under way, sealed by
- * identity, in one of the places of flow_places.h. Before the sealed text a cookie says which flow
- * it is (STATE_NAME_LEN characters of its state) and when it began. Versions before this one named
- * cookies by the flow: theirs are good until they are over. */
+ * identity, in one of the places of flow_places.h, of which each has two names. Before the sealed
+ * text a cookie says which flow it is (STATE_NAME_LEN characters of its state) and when it began.
+ * Versions before this one named cookies by the flow: theirs are good until they are over. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"

@@ -16,10 +16,15 @@ enum {
     LOGOUTS_ACCOUNT_MAX = 8, /* of one account's routes, while half of all are free; see below */
     LOGOUTS_CLIENT_MAX = 2,  /* of one client, whatever the accounts */
     WAITING_MAX = 256,       /* that wait until one of these has its answer */
-    WAIT_MS = 10000,
+    WAIT_MS = 100000,        /* see below */
     AGAIN_MS = 200,          /* until identity is tried again that nobody could ask */
     LOG_EVERY_S = 60
 };
+
+/* Identity answers when edges have acknowledged that the sessions are over, or after 2 s (HELD_MS
+ * of common/resource/held.h). So the last of the 97 that one provider may have waiting, of which
+ * two at a time have their turn, has it after 97 s. The form of each is charged to its client and
+ * account as long as it waits. */
 
 #define BACKCHANNEL      "/backchannel/"
 #define BACKCHANNEL_LEN  (sizeof(BACKCHANNEL) - 1)
@@ -367,7 +372,9 @@ logout_new(ngx_http_request_t *r, route_t *route)
 }
 
 
-/* The request waits: it is finalized by on_answer or on_late, or when its client leaves. */
+/* The request waits: it is finalized by on_answer or on_late. It waits, and has its place, also
+ * when its client leaves: providers give up after seconds, and whom the token names is to be signed
+ * out all the same. */
 static ngx_int_t
 ask_identity(logout_t *logout)
 {
@@ -387,7 +394,7 @@ ask_identity(logout_t *logout)
         }
     }
     r->main->count++;
-    r->read_event_handler = ngx_http_test_reading;
+    r->read_event_handler = ngx_http_block_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
     return NGX_DONE;
 }

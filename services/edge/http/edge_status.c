@@ -113,9 +113,10 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_identity_there{worker=\"%ui\"} %uL\n"
         "postern_edge_identity_questions_total{worker=\"%ui\"} %uL\n"
         "postern_edge_identity_unanswered_total{worker=\"%ui\"} %uL\n"
-        "postern_edge_logout_tokens_unheard_total{worker=\"%ui\"} %uL\n",
+        "postern_edge_logout_tokens_unheard_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_cookies_kept_back_total{worker=\"%ui\"} %uL\n",
         i, vitals->identity_there, i, vitals->asks, i, vitals->asks_unanswered,
-        i, vitals->logouts_unheard);
+        i, vitals->logouts_unheard, i, vitals->cookies_kept_back);
     return ngx_slprintf(p, end,
         "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_total{worker=\"%ui\"} %uL\n"

@@ -48,6 +48,7 @@ typedef struct route {
     route_place_t place; /* what route_added set */
     unsigned refs;       /* the table's and running requests' */
     version_t version;
+    int64_t kept_back_said; /* last line of http/edge_kept_back.c; 0: none */
 } route_t;
 
 struct edge;

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t slivering_clients;   /* connections that take slivers: http/edge_slivers.c */
     uint64_t flooding_clients;    /* connections with too many frames: http/edge_frames.c */
     uint64_t logouts_unheard;     /* logout tokens refused for now: http/edge_sign_out.c */
+    uint64_t cookies_kept_back;   /* that upstreams set: http/edge_kept_back.c */
     uint64_t kept_given_up; /* idle connections to upstreams closed because free ones ran short */
     uint64_t events_over_share; /* of the dropped ones: events/portions.h */
     /* connections refused at listeners of the PROXY protocol: */
