@@ -116,3 +116,51 @@ test('pipelined_requests_in_pieces_are_answered_in_order', { timeout: 60_000 }, 
   }
   await up.close();
 });
+
+// A head and the body behind it come in one record of TLS, and end around where a buffer of the edge does.
+test('a_small_body_behind_its_head_arrives_whole_at_every_length', { timeout: 60_000 }, async () => {
+  const up = await upstream((q, s, body) => s.end(`${body.length}:${digest(body)};`));
+  const to = await endpoint(up.address);
+  const secure = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
+  let text = '';
+  secure.on('data', (part) => { text += part; });
+  await new Promise((resolve, reject) => { secure.on('secureConnect', resolve); secure.on('error', reject); });
+  const lengths = [1, 2, ...[1024, 2048, 4096, 16384].flatMap((around) => Array.from({ length: 9 }, (_, i) => around - 4 + i))];
+  for (const total of lengths) {
+    const head = (length) => `POST / HTTP/1.1\r\nHost: ${to.host}\r\nContent-Length: ${length}\r\n\r\n`;
+    const { body } = pieces(Math.max(1, total - head(total).length), `${total}`);
+    text = '';
+    secure.write(Buffer.concat([Buffer.from(head(body.length)), body]));
+    while (!/:[0-9a-f]{64};$/.test(text)) await new Promise((next) => secure.once('data', next));
+    assert.ok(text.endsWith(`${body.length}:${digest(body)};`), `a head and a body of ${total} bytes`);
+  }
+  secure.destroy();
+  await up.close();
+});
+
+test('a_record_that_is_not_valid_ends_its_connection_and_no_other', { timeout: 60_000 }, async () => {
+  const to = await endpoint({ body: 'here' });
+  const request = `GET / HTTP/1.1\r\nHost: ${to.host}\r\n\r\n`, upload = `POST / HTTP/1.1\r\nHost: ${to.host}\r\nContent-Length: 100\r\n\r\nx`;
+  const record = Buffer.concat([Buffer.from([23, 3, 3, 0, 64]), crypto.randomBytes(64)]);
+  const broken = {
+    behind_an_answer: ({ secure, tcp }) => { secure.write(request); secure.once('data', () => tcp.write(record)); },
+    behind_a_request: ({ secure, tcp }) => { tcp.cork(); secure.write(request, () => { tcp.write(record); tcp.uncork(); }); },
+    in_a_body: ({ secure, tcp }) => { tcp.cork(); secure.write(upload, () => { tcp.write(record); tcp.uncork(); }); },
+    before_a_request: ({ tcp }) => tcp.write(record),
+  };
+  const other = await connect(to.host);
+  let text = '';
+  other.secure.on('data', (part) => { text += part; });
+  for (const breaks of Object.values(broken)) {
+    const one = await connect(to.host), ended = new Promise((resolve) => { one.tcp.on('end', resolve).on('close', resolve); });
+    one.secure.on('data', () => {});
+    breaks(one);
+    await ended;
+    one.tcp.destroy();
+    text = '';
+    other.secure.write(request);
+    while (!text.endsWith('here')) await new Promise((next) => other.secure.once('data', next));
+    assert.match(text, /^HTTP\/1.1 200 /);
+  }
+  other.tcp.destroy();
+});

@@ -1,9 +1,12 @@
 /* Whose a request or a connection is: hashes of its account and its client, by a key that this
  * worker alone knows. */
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/known.h"
 #include "services/edge/worker/edge_conf.h"
 
 #include <sodium.h>
+
+static known_t  known;   /* hashes by this worker's key */
 
 
 static const unsigned char *
@@ -23,7 +26,7 @@ worker_key(void)
 uint32_t
 edge_share_account(const ngx_str_t *account)
 {
-    return share_hash(worker_key(), account->data, account->len, 0);
+    return known_account(&known, worker_key(), account->data, account->len);
 }
 
 
@@ -40,7 +43,7 @@ edge_share_account_of(edge_ctx_t *ctx)
 uint32_t
 edge_share_client(const struct sockaddr *client, uint32_t account)
 {
-    return share_client(worker_key(), client, account);
+    return known_client(&known, worker_key(), client, account);
 }
 
 

@@ -8,6 +8,7 @@
  * the kernel is told so (MSG_MORE), and makes packets of several. What it keeps back for that is
  * pushed when the worker has done what it was at. */
 #include "services/edge/tls/edge_bio.h"
+#include "services/edge/tls/edge_recv.h"
 #include "common/base/invariant.h"
 
 #include <netinet/tcp.h>
@@ -28,6 +29,9 @@ bio_read(BIO *bio, char *out, int size)
     ngx_connection_t  *c = client->connection;
 
     BIO_clear_retry_flags(bio);
+    if (c->recv == ngx_ssl_recv) {
+        c->recv = edge_recv;   /* from the next read on: nginx sets its own behind the handshake */
+    }
     if (!c->read->ready && !c->read->pending_eof && ngx_use_epoll_rdhup) {
         /* pending_eof: the end of file came with the last bytes, and raises no further event */
         BIO_set_retry_read(bio);
