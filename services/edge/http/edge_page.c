@@ -11,6 +11,7 @@
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_text.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
 
@@ -59,38 +60,6 @@ wants_html(ngx_http_request_t *r)
         }
     }
     return 0;
-}
-
-
-ngx_int_t
-edge_page_send_text(ngx_http_request_t *r, ngx_uint_t status, const char *type,
-    u_char *text, size_t len)
-{
-    ngx_buf_t    *b;
-    ngx_int_t     rc;
-    ngx_chain_t   out;
-
-    r->headers_out.status = status;
-    r->headers_out.content_length_n = len;
-    r->headers_out.content_type.data = (u_char *) type;
-    r->headers_out.content_type.len = ngx_strlen(type);
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-    b = ngx_calloc_buf(r->pool);
-    if (b == NULL) {
-        return NGX_ERROR;
-    }
-    b->pos = text;
-    b->last = text + len;
-    b->memory = 1;
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
 }
 
 
@@ -368,14 +337,14 @@ edge_error_handler(ngx_http_request_t *r)
     r->err_status = 0;
     if (wants_html(r)) {
         last = write_html(text, text + PAGE_BYTES, r, ctx, row, status);
-        return edge_page_send_text(r, status, "text/html; charset=utf-8", text,
+        return edge_text_send(r, status, "text/html; charset=utf-8", text,
                          last - text);
     }
     last = ngx_snprintf(text, PAGE_BYTES,
         "{\"error_code\":\"ERR_POSTERN_%d\",\"status_code\":%ui,\"msg\":\"%s\","
         "\"details\":{\"request_id\":\"%s\"}}\n",
         row->code, status, row->text, ctx->request_id);
-    return edge_page_send_text(r, status, "application/json", text, last - text);
+    return edge_text_send(r, status, "application/json", text, last - text);
 }
 
 

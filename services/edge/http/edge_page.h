@@ -17,7 +17,3 @@ edge_error_text(ngx_uint_t code, char out[EDGE_ERROR_BYTES])
 }
 /* Content handler: the page of ctx->error, or of the proxy's failure. */
 ngx_int_t edge_error_handler(ngx_http_request_t *r);
-/* Send this as the whole answer; type and text stay until it is sent. What a content handler is to
- * return. */
-ngx_int_t edge_page_send_text(ngx_http_request_t *r, ngx_uint_t status, const char *type,
-                              u_char *text, size_t len);

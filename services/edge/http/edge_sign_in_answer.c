@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_sign_in_url.h"
+#include "services/edge/http/edge_text.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/document.h"
 #include "common/base/err.h"
@@ -154,19 +155,15 @@ edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx,
 ngx_int_t
 edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
 {
-    ngx_str_t  type = ngx_string("text/html; charset=utf-8");
-
-    return edge_sign_in_document(r, ctx, html, &type, POLICY);
+    return edge_sign_in_document(r, ctx, html, "text/html; charset=utf-8", POLICY);
 }
 
 
 ngx_int_t
 edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
-    const ngx_str_t *type, const char *policy)
+    const char *type, const char *policy)
 {
-    ngx_int_t     rc;
-    ngx_buf_t    *b;
-    ngx_chain_t   out;
+    ngx_int_t  rc;
 
     rc = edge_body_discard(r, ctx);
     if (rc != NGX_OK) {
@@ -175,26 +172,7 @@ edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
     if (add_guards(r, policy ? policy : POLICY) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = text->len;
-    r->headers_out.content_type = *type;
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-    b = ngx_calloc_buf(r->pool);
-    if (b == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    b->pos = text->data;
-    b->last = text->data + text->len;
-    b->memory = 1;
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
+    return edge_text_send(r, NGX_HTTP_OK, type, text->data, text->len);
 }
 
 

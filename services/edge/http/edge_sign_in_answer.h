@@ -35,7 +35,7 @@ ngx_int_t edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *h
 
 /* The same with another type, and another Content-Security-Policy; NULL: that of our pages. */
 ngx_int_t edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
-                                const ngx_str_t *type, const char *policy);
+                                const char *type, const char *policy);
 
 /* Let the page offer what is at a path below the route's own /auth/ (authn: to begin again), at
  * authority, a host of the route. Without effect where the route's path has what would

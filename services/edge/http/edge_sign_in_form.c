@@ -100,7 +100,7 @@ ngx_int_t
 edge_sign_in_form(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_form_t *form)
 {
     u_char     *p;
-    ngx_str_t   html, type = ngx_string("text/html; charset=utf-8");
+    ngx_str_t   html;
 
     html.data = ngx_pnalloc(r->pool, sizeof(PAGE_BEGIN PAGE_END) + 2 * sizeof(PAGE_FIELD PAGE_VALUE)
                                      + sizeof("RelayState") + escaped_len(&form->url)
@@ -120,5 +120,5 @@ edge_sign_in_form(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_form_t *for
     }
     p = ngx_cpymem(p, PAGE_END, sizeof(PAGE_END) - 1);
     html.len = p - html.data;
-    return edge_sign_in_document(r, ctx, &html, &type, POLICY);
+    return edge_sign_in_document(r, ctx, &html, "text/html; charset=utf-8", POLICY);
 }

@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_text.h"
 #include "services/edge/table/document.h"
 #include "common/base/err.h"
 
@@ -44,31 +45,20 @@ add_header(ngx_http_request_t *r, const char *name, const char *value)
 static ngx_int_t
 send_keys(ngx_http_request_t *r)
 {
-    ngx_int_t     rc;
-    ngx_buf_t    *b = ngx_create_temp_buf(r->pool, keys_len);
-    ngx_chain_t   out = { b, NULL };
+    u_char     *copy = ngx_pnalloc(r->pool, keys_len);
+    ngx_int_t   rc;
 
     rc = edge_body_discard(r, edge_ctx(r));
     if (rc != NGX_OK) {
         return rc;
     }
-    if (b == NULL || add_header(r, "Cache-Control", "public, max-age=3600") != NGX_OK
+    if (copy == NULL || add_header(r, "Cache-Control", "public, max-age=3600") != NGX_OK
         || add_header(r, "X-Content-Type-Options", "nosniff") != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = keys_len;
-    ngx_str_set(&r->headers_out.content_type, "application/jwk-set+json");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-    b->last = ngx_cpymem(b->last, keys, keys_len);
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-    return ngx_http_output_filter(r, &out);
+    ngx_memcpy(copy, keys, keys_len);
+    return edge_text_send(r, NGX_HTTP_OK, "application/jwk-set+json", copy, keys_len);
 }
 
 

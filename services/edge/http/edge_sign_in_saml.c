@@ -85,7 +85,7 @@ static ngx_int_t
 finish_metadata(visit_t *visit, const ask_answer_t *answer)
 {
     ngx_int_t            rc;
-    ngx_str_t            text, type = ngx_string("application/samlmetadata+xml");
+    ngx_str_t            text;
     ngx_http_request_t  *r = visit->request;
 
     if (answer->code != 0) {
@@ -98,7 +98,7 @@ finish_metadata(visit_t *visit, const ask_answer_t *answer)
         return rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR
                                : edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
-    return edge_sign_in_document(r, edge_ctx(r), &text, &type, NULL);
+    return edge_sign_in_document(r, edge_ctx(r), &text, "application/samlmetadata+xml", NULL);
 }
 
 

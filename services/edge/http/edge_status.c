@@ -5,8 +5,8 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_modules.h"
-#include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_tally.h"
+#include "services/edge/http/edge_text.h"
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -30,7 +30,7 @@ send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
     for (i = 0; i < workers; i++) {
         one = edge_ring_counters(i);
         if (one == NULL || one->ready == 0) {
-            return edge_page_send_text(r, 503, "text/plain",
+            return edge_text_send(r, 503, "text/plain",
                              (u_char *) "no configuration yet\n", 21);
         }
     }
@@ -63,7 +63,7 @@ send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
                              "they answer 503\n", i, vitals->entries_refused);
         }
     }
-    return edge_page_send_text(r, 200, "text/plain", text, p - text);
+    return edge_text_send(r, 200, "text/plain", text, p - text);
 }
 
 
@@ -165,7 +165,7 @@ edge_status_handler(ngx_http_request_t *r)
     p = text;
     end = text + size;
     if (r->uri.len == 8 && ngx_strncmp(r->uri.data, "/healthz", 8) == 0) {
-        return edge_page_send_text(r, 200, "text/plain", (u_char *) "ok\n", 3);
+        return edge_text_send(r, 200, "text/plain", (u_char *) "ok\n", 3);
     }
     if (r->uri.len == 7 && ngx_strncmp(r->uri.data, "/readyz", 7) == 0) {
         return send_ready(r, core->worker_processes, text, end);
@@ -188,5 +188,5 @@ edge_status_handler(ngx_http_request_t *r)
     p = edge_modules_metrics(p, end);
     p = edge_failover_metrics(p, end);
     p = edge_tally_metrics(p, end);
-    return edge_page_send_text(r, 200, "text/plain; version=0.0.4", text, p - text);
+    return edge_text_send(r, 200, "text/plain; version=0.0.4", text, p - text);
 }

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_event.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_text.h"
 #include "services/edge/control/edge_signers.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/modules/webhook.h"
@@ -229,8 +230,6 @@ static ngx_int_t
 send_answer(ngx_http_request_t *r)
 {
     ngx_int_t        rc;
-    ngx_buf_t       *b;
-    ngx_chain_t      out;
     edge_ctx_t      *ctx = edge_ctx(r);
     verification_t  *state = edge_module_state_if_any(ctx, ME);
     const header_t   no_sniffing = {
@@ -242,33 +241,11 @@ send_answer(ngx_http_request_t *r)
     if (rc != NGX_OK) {
         return rc;
     }
-    r->headers_out.status = ctx->error ? ctx->status : NGX_HTTP_OK;
-    r->headers_out.content_length_n = state->answer.len;
-    if (state->answer.type) {
-        r->headers_out.content_type.data = (u_char *) state->answer.type;
-        r->headers_out.content_type.len = ngx_strlen(state->answer.type);
-        r->headers_out.content_type_len = r->headers_out.content_type.len;
-    }
     if (edge_header_answer(r, &no_sniffing) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    r->header_only = r->header_only || state->answer.len == 0;
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-    b = ngx_calloc_buf(r->pool);
-    if (b == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    b->pos = (u_char *) state->answer.body;
-    b->last = b->pos + state->answer.len;
-    b->memory = 1;
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
+    return edge_text_send(r, ctx->error ? ctx->status : NGX_HTTP_OK, state->answer.type,
+                          (u_char *) state->answer.body, state->answer.len);
 }
 
 
