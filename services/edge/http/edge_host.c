@@ -33,6 +33,22 @@ scheme_is(ngx_http_request_t *r, const char *name, size_t len)
 }
 
 
+/* A colon and the port, which is not 0. */
+static u_char *
+write_port(u_char *p, unsigned port)
+{
+    unsigned  digit = 10000;   /* of 65535 */
+
+    while (port < digit) {
+        digit /= 10;
+    }
+    for (*p++ = ':'; digit; digit /= 10) {
+        *p++ = (u_char) ('0' + port / digit % 10);
+    }
+    return p;
+}
+
+
 /* NGX_DECLINED: a malformed host or port, or a scheme that is neither http nor https. */
 ngx_int_t
 edge_host(ngx_http_request_t *r, edge_ctx_t *ctx)
@@ -64,7 +80,7 @@ edge_host(ngx_http_request_t *r, edge_ctx_t *ctx)
         if (text.data == NULL) {
             return NGX_ERROR;
         }
-        text.len = ngx_sprintf(text.data, "%V:%ud", &ctx->host, port)
+        text.len = write_port(ngx_cpymem(text.data, ctx->host.data, ctx->host.len), port)
                    - text.data;
         ctx->authority = text;
     }
