@@ -26,11 +26,11 @@ const text = (value) => {
 // Literals without indexing and without Huffman: bytes go as they are.
 export const headers = (pairs) => Buffer.concat(pairs.map(([name, value]) => Buffer.concat([Buffer.from([0]), text(name), text(value)])));
 
-// Sends the frames on a new connection, which ends when until(what it has got, socket) says so. -> {status by stream, reset by stream, goaway: its code, last: its stream, acked: how many PING and SETTINGS, closed: by the edge}
+// Sends the frames on a new connection, which ends when until(what it has got, socket) says so. -> {status by stream, reset by stream, goaway: its code, last: its stream, lasts: those of all, acked: how many PING and SETTINGS, closed: by the edge}
 export function exchange(servername, frames, { wait = 1500, until } = {}) {
   return new Promise((resolve, reject) => {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername, ca, ALPNProtocols: ['h2'] });
-    const got = { status: {}, reset: {}, goaway: undefined, acked: 0, bytes: 0 };
+    const got = { status: {}, reset: {}, goaway: undefined, lasts: [], acked: 0, bytes: 0 };
     let rest = Buffer.alloc(0);
     let ended = false;
     const end = () => { ended = true; clearTimeout(timer); socket.destroy(); resolve(got); };
@@ -49,7 +49,7 @@ export function exchange(servername, frames, { wait = 1500, until } = {}) {
         if (type === HEADERS) got.status[stream] = statusOf(payload);
         if (type === RST_STREAM) got.reset[stream] = payload.readUInt32BE(0);
         if ((type === PING || type === SETTINGS) && flags & ACK) got.acked++;
-        if (type === GOAWAY) { got.last ??= payload.readUInt32BE(0); got.goaway = payload.readUInt32BE(4); }
+        if (type === GOAWAY) { got.lasts.push(payload.readUInt32BE(0)); got.last ??= got.lasts[0]; got.goaway = payload.readUInt32BE(4); }
       }
       if (until?.(got, socket)) end();
     });

@@ -1,6 +1,7 @@
 /* Ends requests that the configuration no longer allows, before their response or in the middle of
  * it, and keeps their connections from taking further requests. */
 #include "services/edge/http/edge_end.h"
+#include "services/edge/http/edge_goaway.h"
 #include "services/edge/http/edge_suspend.h"
 
 enum { UNSENT_MS = 400 };   /* then an end that the client's socket has not taken is forced */
@@ -12,70 +13,13 @@ static ngx_connection_t  timer_dummy;
 
 /* ---- the connection's end ---- */
 
-#if (NGX_HTTP_V2)
-
-static ngx_int_t
-on_goaway_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
-{
-    (void) h2c;
-    return frame->first->buf->pos == frame->first->buf->last ? NGX_OK
-                                                             : NGX_AGAIN;
-}
-
-
-static u_char *
-put_number(u_char *p, uint32_t number)
-{
-    number = htonl(number);
-    /* not nginx's macros: they store to an address that need not be aligned here */
-    return ngx_cpymem(p, &number, sizeof(number));
-}
-
-
-/* Sends GOAWAY (RFC 9113 6.8), which nginx itself sends only when it closes a connection. */
-static void
-send_goaway(ngx_http_v2_connection_t *h2c)
-{
-    u_char                   *p;
-    ngx_pool_t               *pool;
-    ngx_http_v2_out_frame_t  *frame;
-
-    pool = h2c->pool ? h2c->pool : h2c->connection->pool;
-    frame = ngx_pcalloc(pool, sizeof(ngx_http_v2_out_frame_t));
-    if (frame == NULL
-        || (frame->first = ngx_alloc_chain_link(pool)) == NULL
-        || (frame->first->buf = ngx_create_temp_buf(pool,
-                NGX_HTTP_V2_FRAME_HEADER_SIZE + 8)) == NULL)
-    {
-        h2c->connection->error = 1;
-        return;
-    }
-    frame->first->next = NULL;
-    frame->last = frame->first;
-    frame->handler = on_goaway_sent;
-    frame->length = 8;
-    p = frame->first->buf->pos;
-    p = put_number(p, frame->length << 8 | NGX_HTTP_V2_GOAWAY_FRAME);
-    *p++ = NGX_HTTP_V2_NO_FLAG;
-    p = put_number(p, 0);
-    p = put_number(p, h2c->last_sid);
-    p = put_number(p, 0);   /* NO_ERROR */
-    frame->first->buf->last = p;
-    frame->first->buf->last_buf = 1;
-    ngx_http_v2_queue_blocked_frame(h2c, frame);
-    h2c->goaway = 1;
-}
-
-#endif
-
-
 void
 edge_end_connection(ngx_http_request_t *r)
 {
     r->keepalive = 0;
 #if (NGX_HTTP_V2)
-    if (r->stream && !r->stream->connection->goaway) {
-        send_goaway(r->stream->connection);
+    if (r->stream) {
+        edge_goaway_begin(r->stream->connection);
     }
 #endif
 }

@@ -3,13 +3,14 @@
  * request costs up to there: a module's decision, a dial, an event (CVE-2023-44487). nginx has a
  * bound for one turn of its loop, and http2's requests for one connection (keepalive_requests); in
  * between a connection is one of these when more than RESETS_MIN of its streams, and most of them,
- * were reset. It is told GOAWAY and takes no new streams; those that it has go on. That costs an
- * honest client, whose user skips through pictures or a film, one handshake, and no request.
+ * were reset. It is told GOAWAY and takes no new streams from then on; those that it has go on.
+ * That costs an honest client, whose user skips through pictures or a film, one handshake, and no
+ * request, unless it sends a head of two frames at that moment (edge_goaway.c).
  *
  * A stream that the edge resets because of what the client sends for it, such as a window that is
  * too large, counts as well (CVE-2025-8671). */
 #include "services/edge/http/edge_resets.h"
-#include "services/edge/http/edge_end.h"
+#include "services/edge/http/edge_goaway.h"
 #include "services/edge/worker/edge_vitals.h"
 
 enum {
@@ -57,10 +58,11 @@ resets_of(ngx_connection_t *c)
 
 
 static void
-end_connection(ngx_http_request_t *r, ngx_connection_t *c, const resets_t *resets)
+end_connection(ngx_http_v2_connection_t *h2c, const resets_t *resets)
 {
-    uint64_t       *ended = &edge_vitals(ngx_worker)->resetting_clients;
-    static time_t   said;
+    uint64_t          *ended = &edge_vitals(ngx_worker)->resetting_clients;
+    static time_t      said;
+    ngx_connection_t  *c = h2c->connection;
 
     (*ended)++;
     if (said == 0 || ngx_time() - said >= LOG_EVERY_S) {
@@ -70,7 +72,7 @@ end_connection(ngx_http_request_t *r, ngx_connection_t *c, const resets_t *reset
                       "%ui of %ui (number %uL; at most one line a minute)", &c->addr_text,
                       resets->count, c->requests, *ended);
     }
-    edge_end_connection(r);
+    edge_goaway_send(h2c);
     ngx_post_event(c->write, &ngx_posted_events);   /* the frame waits in the queue */
 }
 
@@ -100,7 +102,7 @@ edge_resets_note(ngx_http_request_t *r)
     }
     resets = resets_of(c);
     if (resets && ++resets->count > RESETS_MIN && 2 * resets->count > c->requests) {
-        end_connection(r, c, resets);
+        end_connection(r->stream->connection, resets);
     }
 #else
     (void) r;
