@@ -16,6 +16,6 @@ void edge_end_answer(edge_ctx_t *ctx, ngx_uint_t code);
 void edge_end_soon(edge_ctx_t *ctx);
 /* Call when the request's memory is freed. */
 void edge_end_forget(edge_ctx_t *ctx);
-/* Make this the connection's last request: no keep-alive, or GOAWAY, which of what the client has
- * sent before it reads that takes nothing away. */
+/* Make this the connection's last request: no keep-alive, or GOAWAY, after which those that the
+ * client had sent before it read that are served as well (edge_goaway.h). */
 void edge_end_connection(ngx_http_request_t *r);
