@@ -14,8 +14,8 @@ export async function metric(name) {
   return Number(number);
 }
 
-// addresses: where paths that begin so go to. {host, ca, events(), end()}: events of requests there, and end() removes the stack.
-export async function ownHost(name, settings, addresses) {
+// addresses: where paths that begin so go to; modules: which modules those have. {host, ca, events(), end()}: events of requests there, and end() removes the stack.
+export async function ownHost(name, settings, addresses, modules = {}) {
   let there, finish;
   const ready = new Promise((resolve, reject) => { there = { resolve, reject }; }), finished = new Promise((resolve) => { finish = resolve; });
   const stack = own(async ({ state, run }) => {
@@ -32,7 +32,7 @@ export async function ownHost(name, settings, addresses) {
     const front = await call('/edges/https', { hostports: [`${host}:443`] });
     for (const [match, address] of Object.entries(addresses)) {
       const { id } = await call('/backends/static', { address });
-      await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match, backend: { backend_id: id } });
+      await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match, backend: { backend_id: id }, ...modules[match] });
     }
     there.resolve({ host, ca: fs.readFileSync(vars.POSTERN_EDGE_CA), events: () => events.events.filter(({ object }) => object.http.request.url.host === host) });
     await finished;
