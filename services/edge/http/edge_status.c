@@ -67,6 +67,23 @@ send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
 }
 
 
+/* What one worker has asked identity, and what it did not let through for sign-in's sake. */
+static u_char *
+write_identity(u_char *p, u_char *end, ngx_uint_t i)
+{
+    const edge_vitals_t  *vitals = edge_vitals(i);
+
+    return ngx_slprintf(p, end,
+        "postern_edge_identity_there{worker=\"%ui\"} %uL\n"
+        "postern_edge_identity_questions_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_identity_unanswered_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_logout_tokens_unheard_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_cookies_kept_back_total{worker=\"%ui\"} %uL\n",
+        i, vitals->identity_there, i, vitals->asks, i, vitals->asks_unanswered,
+        i, vitals->logouts_unheard, i, vitals->cookies_kept_back);
+}
+
+
 /* What /metrics has of one worker. */
 static u_char *
 write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
@@ -109,14 +126,7 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         i, vitals->slivering_clients, i, vitals->flooding_clients,
         i, vitals->connections, i, vitals->clients_refused, i, vitals->clients_out_of_room,
         i, vitals->kept_given_up);
-    p = ngx_slprintf(p, end,
-        "postern_edge_identity_there{worker=\"%ui\"} %uL\n"
-        "postern_edge_identity_questions_total{worker=\"%ui\"} %uL\n"
-        "postern_edge_identity_unanswered_total{worker=\"%ui\"} %uL\n"
-        "postern_edge_logout_tokens_unheard_total{worker=\"%ui\"} %uL\n"
-        "postern_edge_cookies_kept_back_total{worker=\"%ui\"} %uL\n",
-        i, vitals->identity_there, i, vitals->asks, i, vitals->asks_unanswered,
-        i, vitals->logouts_unheard, i, vitals->cookies_kept_back);
+    p = write_identity(p, end, i);
     return ngx_slprintf(p, end,
         "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_total{worker=\"%ui\"} %uL\n"

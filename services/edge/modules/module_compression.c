@@ -470,7 +470,7 @@ describe_compression(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 static void
-stop(void *state)
+stop_encoding(void *state)
 {
     compressor_stop(state);
 }
@@ -485,7 +485,7 @@ clean(void *state)
 
 const edge_module_t  module_compression = {
     .state_size = sizeof(compressor_t),
-    .stop = stop,
+    .stop = stop_encoding,
     .clean = clean,
     .run = run,
     .response_header = response_header,

@@ -53,7 +53,7 @@ fail(ngx_connection_t *c, size_t got)
 
 /* SSL_read returned n, which is not positive, behind so many bytes. */
 static ssize_t
-stop(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
+end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
 {
     ssize_t  more;
 
@@ -119,7 +119,7 @@ edge_recv(ngx_connection_t *c, u_char *buf, size_t size)
     while (got < size) {
         n = SSL_read(ssl, buf + got, (int) (size - got));
         if (n <= 0) {
-            return stop(c, n, buf, size, got);
+            return end_of_read(c, n, buf, size, got);
         }
         got += n;
         if (got < size && is_socket_empty(c) && !SSL_has_pending(ssl)) {
