@@ -177,6 +177,36 @@ static int answer_admitted(crud_t *crud, session_t *session, const sealed_t *sea
     return r ? r : answer_session(&after, reply);
 }
 
+/* ---- rules of before ---- */
+
+/* Can other rules be applied to what the provider said last, without asking it again? It is the
+ * same provider, asked as the same client for the same, and its word is not too old. */
+static bool is_known_enough(const session_t *session, const sealed_t *sealed)
+{
+    char source[WORDS_HEX_SIZE];
+
+    return !words_equal(session->digest, sealed->digest) && *session->source
+           && !session_source(sealed, source) && words_equal(source, session->source)
+           && !is_due(session_due_ms(sealed, session->checked_ms));
+}
+
+/* Rules that are older than those by which it was judged last: of an edge that is behind, perhaps
+ * because it cannot reach postern-routes. They may admit or refuse it, at that edge; nothing of
+ * what they say is kept, and the provider is not asked for them. */
+static int judge_by_older(session_t *session, const sealed_t *sealed, reply_t *reply)
+{
+    char why[WHY_SIZE] = "";
+
+    if (is_due(session->due_ms) || !session_is_of_client(session, sealed)
+        || !is_known_enough(session, sealed))
+        return ERR_SESSION_STALE;
+    if (!sign_in_admits(sealed->module, sealed->config, &session->person, why, sizeof(why)))
+        return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+    session_narrow(session, sealed);
+    return session_is_over(session, bus_now_ms()) ? ERR_SESSION_GONE
+                                                  : answer_session(session, reply);
+}
+
 /* ---- asking the provider ---- */
 
 /* Begin to ask it. What the answer is needed for lies with the run: it may come while the database
@@ -221,7 +251,8 @@ static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_
 }
 
 /* What the provider says now, and what that means for the session. */
-static int judge_person(crud_t *crud, const run_t *run, session_t *session, reply_t *reply)
+static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool is_behind,
+                        reply_t *reply)
 {
     _cleanup_(person_done) person_t now = {0};
     _cleanup_(json_clear_ref) json_t *old = NULL;
@@ -249,7 +280,7 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, repl
     r = crud_begin(crud);
     crud->request_key[0] = '\0';
     if (!r)
-        r = session_checked(crud, session, &run->sealed, &now);
+        r = session_checked(crud, session, &run->sealed, &now, is_behind);
     return crud_end(crud, r, &reply->revision);
 }
 
@@ -270,9 +301,24 @@ static int take_answer(crud_t *crud, run_t *run, const wait_answer_t *came)
     return r;
 }
 
-/* The session must be checked, and the rules are there. */
+/* Rules of before have had the provider asked, and admit by what it said. */
+static int answer_by_older(crud_t *crud, const session_t *session, const sealed_t *sealed,
+                           reply_t *reply)
+{
+    _cleanup_(session_done) session_t after = {0};
+    int r = session_load(crud, session->hash, &after);
+
+    if (r)
+        return r;
+    return is_good(&after, sealed->digest) ? answer_session(&after, reply)
+                                           : judge_by_older(&after, sealed, reply);
+}
+
+/* The session must be checked, and the rules are there. Where they are older than others keep what
+ * the provider said, and nothing of what they say themselves. */
 static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, reply_t *reply)
 {
+    bool is_behind = false;
     int r = 0;
 
     if (!run->engine_flow) {
@@ -283,24 +329,18 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
     if (!r && !run->ended)
         r = run_ask(crud, run, run_p);
     if (!r)
-        r = judge_person(crud, run, session, reply);
+        r = rules_newest_find(crud, &run->sealed, &is_behind);
+    if (!r)
+        r = judge_person(crud, run, session, is_behind, reply);
     if (r == ERR_SESSION_STALE || r == ERR_SIGN_IN_DENIED)
         return give_turn_back(crud, session->id, r);
-    return r ? r : answer_admitted(crud, session, &run->sealed, reply);
+    if (r)
+        return r;
+    return is_behind ? answer_by_older(crud, session, &run->sealed, reply)
+                     : answer_admitted(crud, session, &run->sealed, reply);
 }
 
 /* ---- rules that have changed ---- */
-
-/* Can other rules be applied to what the provider said last, without asking it again? It is the
- * same provider, asked as the same client for the same, and its word is not too old. */
-static bool is_known_enough(const session_t *session, const sealed_t *sealed)
-{
-    char source[WORDS_HEX_SIZE];
-
-    return !words_equal(session->digest, sealed->digest) && *session->source
-           && !session_source(sealed, source) && words_equal(source, session->source)
-           && !is_due(session_due_ms(sealed, session->checked_ms));
-}
 
 /* Rules other than those that admitted it, by what the provider said last. */
 static int judge_anew(crud_t *crud, session_t *session, const sealed_t *sealed, reply_t *reply)
@@ -318,37 +358,21 @@ static int judge_anew(crud_t *crud, session_t *session, const sealed_t *sealed, 
     return r ? r : answer_admitted(crud, session, sealed, reply);
 }
 
-/* ---- rules of before ---- */
-
-/* Rules that are older than those by which it was judged last: of an edge that is behind, perhaps
- * because it cannot reach postern-routes. They may admit or refuse it, at that edge; nothing of
- * what they say is kept, and the provider is not asked for them. */
-static int judge_by_older(session_t *session, const sealed_t *sealed, reply_t *reply)
-{
-    char why[WHY_SIZE] = "";
-
-    if (is_due(session->due_ms) || !session_is_of_client(session, sealed)
-        || !is_known_enough(session, sealed))
-        return ERR_SESSION_STALE;
-    if (!sign_in_admits(sealed->module, sealed->config, &session->person, why, sizeof(why)))
-        return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
-    session_narrow(session, sealed);
-    return session_is_over(session, bus_now_ms()) ? ERR_SESSION_GONE
-                                                  : answer_session(session, reply);
-}
-
 /* Rules other than those by which it was judged last, and not older ones. If there are newer ones
  * than these, whose edge is behind all the same, it is nobody's but theirs to keep what they
- * say. */
-static int judge_by_other(crud_t *crud, session_t *session, const sealed_t *sealed, reply_t *reply)
+ * say; and of a session that is due the provider has to be asked first. */
+static int judge_by_other(crud_t *crud, session_t *session, run_t *run, run_t **run_p,
+                          reply_t *reply)
 {
     bool is_behind = false;
-    int r = is_due(session->due_ms) ? 0 : rules_newest_find(crud, sealed, &is_behind);
+    int r = rules_newest_find(crud, &run->sealed, &is_behind);
 
     if (r)
         return r;
-    return is_behind ? judge_by_older(session, sealed, reply)
-                     : judge_anew(crud, session, sealed, reply);
+    if (!is_behind)
+        return judge_anew(crud, session, &run->sealed, reply);
+    return is_due(session->due_ms) ? recheck(crud, session, run, run_p, reply)
+                                   : judge_by_older(session, &run->sealed, reply);
 }
 
 /* The sealed module must be that of the session. */
@@ -406,6 +430,6 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
         return deny(crud, &session, &run->sealed, ENDER_RULES,
                     "the route asks its provider as another client now", reply);
     if (!run->engine_flow && is_known_enough(&session, &run->sealed))
-        return judge_by_other(crud, &session, &run->sealed, reply);
+        return judge_by_other(crud, &session, run, fresh ? &fresh : &run, reply);
     return recheck(crud, &session, run, fresh ? &fresh : &run, reply);
 }

@@ -183,6 +183,20 @@ int run_ask(crud_t *crud, run_t *self, run_t **self_p)
     return r;
 }
 
+/* Does the request bring something of the person's? Else its answer, metadata or keys, says nothing
+ * of the person. */
+static bool brings_token(const fetch_t *want)
+{
+    static const char name[] = "Authorization:";
+
+    if (want->verb || want->body)
+        return !want->verb;
+    for (int i = 0; i < FETCH_HEADERS && want->headers[i]; i++)
+        if (!strncmp(want->headers[i], name, sizeof(name) - 1))
+            return true;
+    return false;
+}
+
 bool run_step(run_t *self, const wait_answer_t *answer)
 {
     fetched_t came;
@@ -203,7 +217,7 @@ bool run_step(run_t *self, const wait_answer_t *answer)
             .reason = answer->why,
             .said = answer->said,
         };
-    self->is_told = self->is_told || (answer && !self->want.verb);
+    self->is_told = self->is_told || (answer && brings_token(&self->want));
     self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &self->want);
     self->is_asking = self->step == PROVIDER_FETCH;
     self->ended = !self->is_asking;

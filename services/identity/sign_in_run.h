@@ -15,7 +15,7 @@ typedef struct run {
     bool ended;       /* step is how */
     provider_step_t step;
     bool is_asking; /* want is the flow's next request, and not handed over yet */
-    bool is_told;   /* the provider has answered, so the end is what that says */
+    bool is_told; /* the provider has said something of the person, so the end is what that says */
     fetch_t want;
 
     /* The verb's own. */

@@ -342,6 +342,8 @@ int user_room_widen(crud_t *crud, user_room_t *room, problem_t *problem)
 {
     int r = 0;
 
+    if (!room->full) /* the limit is none of these two */
+        return ERR_LIMIT_EXCEEDED;
     if (room->was_locked && !room->is_over)
         return refuse(room);
     if (room->is_over)
