@@ -8,7 +8,7 @@ import { ACK, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, 
 import { ca, edge, elsewhere, endpoint, env, until, upstream } from '../support/postern.mjs';
 
 const skipLog = elsewhere || (env.POSTERN_LOG_DIR ? false : 'the log of the edge is not on this machine');
-const WAIT = 120000, STREAMS = 128, OWN = 512, A_STREAM = 64; // frames that may stand there: of a connection, and for each of its requests
+const WAIT = 120000, STREAMS = 128, OWN = 512, A_STREAM = 64; // frames that may stand there: of a connection, and for each of its requests whose body is there
 const counted = async () => [...(await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text())).matchAll(/^postern_edge_clients_flooding_total\{worker="\d+"\} (\d+)/gm)].reduce((sum, [, number]) => sum + Number(number), 0);
 
 let sent = 0;

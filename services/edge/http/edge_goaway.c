@@ -2,8 +2,8 @@
  * behind one for an error, and ends the connection with all that is under way on it. A client that
  * has not read GOAWAY yet may well send a head of two frames. So where nothing is lost by another
  * request the client is first asked to begin none, as RFC 9113 6.8 says, by the largest id that a
- * stream may have. What was on its way then is served, and some seconds later, more than a round
- * trip also where a download fills the link, the connection takes no more. */
+ * stream may have. What was on its way then is served, and later, after more than a round trip of
+ * nearly every link that a download fills, the connection takes no more. */
 #include "services/edge/http/edge_goaway.h"
 
 #if (NGX_HTTP_V2)
@@ -11,7 +11,7 @@
 enum {
     PAYLOAD = 8,              /* bytes */
     ID_MOST = 0x7fffffff,     /* of a stream */
-    ROUND_TRIP_MS = 5000      /* at most */
+    ROUND_TRIP_MS = 20000     /* at most, behind up to 1 MiB that is not sent yet */
 };
 
 /* Of a connection that the client was asked to leave, in its pool. */

@@ -8,7 +8,7 @@
 
 #if (NGX_HTTP_V2)
 
-/* Ask the client to begin no stream more, and take no more of them in 5 s: what was on its way
+/* Ask the client to begin no stream more, and take no more of them in 20 s: what was on its way
  * meanwhile is served, and the connection ends once no request is left. The frame is queued, and
  * goes with the next that is sent. A connection that ends already stays as it is. */
 void edge_goaway_begin(ngx_http_v2_connection_t *h2c);

@@ -226,6 +226,9 @@ on_late(ngx_event_t *ev)
 {
     ngx_connection_t  *c = ev->data;
 
+    if (!is_without_stream(c)) {
+        return;   /* its end was read in this turn */
+    }
     ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,
                   "postern: a head that was refused has not come to its end");
     end_connection(c);

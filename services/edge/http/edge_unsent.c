@@ -39,6 +39,10 @@ edge_unsent_reset(ngx_connection_t *c)
         ngx_log_error(NGX_LOG_ALERT, c->log, ngx_socket_errno,
                       "postern: setsockopt(SO_LINGER) failed");
     }
+    if (c->ssl) {   /* no goodbye, for which a full socket has no room: nginx would forget its TLS */
+        c->ssl->no_wait_shutdown = 1;
+        c->ssl->no_send_shutdown = 1;
+    }
 }
 
 

@@ -96,12 +96,24 @@ take_socket(ngx_connection_t *c)
 }
 
 
-/* TLS has said its goodbye, and nginx closes the socket right behind this. */
+/* Where the socket is full TLS could not say its goodbye, and nginx forgets what OpenSSL has. */
+static void
+free_tls(ngx_connection_t *c)
+{
+    if (c->ssl && c->ssl->connection) {
+        SSL_free(c->ssl->connection);
+        c->ssl = NULL;
+    }
+}
+
+
+/* nginx closes the socket right behind this. */
 static void
 on_closed(void *data)
 {
     left_t  *left = data;
 
+    free_tls(left->connection);
     left->fd = take_socket(left->connection);
     if (left->fd == -1) {
         edge_unsent_reset(left->connection);

@@ -47,6 +47,7 @@ fail(ngx_connection_t *c, size_t got)
         return return_first(c, got);
     }
     c->read->error = 1;
+    c->read->ready = 0;
     return NGX_ERROR;
 }
 
@@ -99,6 +100,7 @@ return_full(ngx_connection_t *c, size_t size)
         rev->available = 0;
     } else if (ngx_socket_nread(c->fd, &rev->available) == -1) {
         rev->error = 1;
+        rev->ready = 0;
         ngx_connection_error(c, ngx_socket_errno, ngx_socket_nread_n " failed");
         return NGX_ERROR;
     }
