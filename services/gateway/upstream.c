@@ -260,8 +260,7 @@ static bool is_late(const call_t *call, int64_t now)
 static bool is_over(const call_t *call, int64_t now)
 {
     return now >= call->deadline_ms
-           || (!call->under_way && now > call->admitted_ms + HOPE_MS
-               && is_silent(call, now));
+           || (!call->under_way && now > call->admitted_ms + HOPE_MS && is_silent(call, now));
 }
 
 static int on_tick(zloop_t *loop, int timer, void *context)
