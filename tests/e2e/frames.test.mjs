@@ -90,11 +90,11 @@ test('who has requests under way may have more of them at a time', { timeout: 30
 });
 
 test('a head that is refused, and has no end, ends its connection after a time; one that has its end does not', { timeout: 300000 }, async () => {
-  const refused = (stream) => frame(HEADERS, END_STREAM, stream, headers([[':method', 'GET'], ['A', 'b'], ['a', 'x'.repeat(100)]])); // nginx refuses capitals
+  const refused = (stream) => frame(HEADERS, END_STREAM, stream, headers([[':method', 'GET'], ['A', 'b'], ['a', 'x'.repeat(100)]])); // nginx refuses capitals: 1.22 resets the stream, 1.26 answers 400
   const [whole, endless] = [1, 2].map(() => talk([ask(1, '/app/held')], ({ status }) => status[1]));
   await until(() => whole.socket && endless.socket && held.length === 2, 'a request of each is under way', WAIT);
   whole.socket.write(refused(3));
-  await until(() => whole.got.reset[3] !== undefined, 'a head of one is refused', WAIT);
+  await until(() => whole.got.reset[3] !== undefined || whole.got.status[3] === 400, 'a head of one is refused', WAIT);
   whole.socket.write(frame(CONTINUATION, END_HEADERS, 3, headers([['a', 'b']])));
   endless.socket.write(refused(3)); // POSTERN_CLIENT_HEADER_TIMEOUT begins: what the other one has would have been over before
   assert.equal((await endless.done).closed, true);
