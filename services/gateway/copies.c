@@ -149,6 +149,14 @@ int64_t copies_silent_ms(const copies_t *self, int64_t now_ms)
     return now_ms > since_ms ? now_ms - since_ms : 1;
 }
 
+bool copies_were_heard(const copies_t *self)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->list[i].answers || self->list[i].lost_ms)
+            return true;
+    return false;
+}
+
 static void leave_out(copies_t *self, copy_t *copy, const char *why)
 {
     if (!copy->answers)

@@ -55,6 +55,8 @@ const copy_t *copies_of(const copies_t *self, unsigned set);
 /* Does any copy answer? For how many ms has none answered; 0: one does. */
 bool copies_answer(const copies_t *self);
 int64_t copies_silent_ms(const copies_t *self, int64_t now_ms);
+/* Has any of them ever answered? */
+bool copies_were_heard(const copies_t *self);
 
 /* Is a peer connected, with room for a message to it in the socket's queue? */
 bool copy_is_connected(const copy_t *copy);

@@ -341,7 +341,7 @@ bool upstream_is_ready(const gateway_t *self, char *why, size_t size)
     int64_t now = bus_mono_ms();
 
     for (size_t i = 0; i < LEN(needed); i++)
-        if (copies_silent_ms(needed[i], now) > READY_MS) {
+        if (!copies_were_heard(needed[i]) || copies_silent_ms(needed[i], now) > READY_MS) {
             snprintf(why, size, "no copy of %s answers", needed[i]->list[0].service);
             return false;
         }

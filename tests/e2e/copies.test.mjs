@@ -223,19 +223,19 @@ test('a copy that stood still in its transaction does it again', { skip, timeout
 
 test('a gateway that no copy of a service answers says so, and lets no request wait for long', { skip, timeout: 120000 }, async () => {
   const port = PORT + 6, own = socket('lonely');
-  const copy = another('identity', { POSTERN_RPC: own });
+  let copy;
   const front = another('gateway', { POSTERN_HTTP_PORT: String(port), POSTERN_HEALTH_PORT: String(port + 1), POSTERN_PROXY_SOCKET: '', POSTERN_IDENTITY_RPC: own });
   const client = apiAt(port, port + 1);
   const ready = async () => Promise.all([`http://127.0.0.1:${port + 1}/readyz`, `http://127.0.0.1:${port}/readyz`].map((url) => fetch(url).then(async (got) => `${got.status} ${await got.text()}`, () => '')));
   const bot = (name) => client.ask('POST', '/bot_users', { name: `${mark} ${name}` });
   const told = (answer) => `${answer.status} ${answer.headers['retry-after']}`;
   try {
+    // It has heard none yet, so from its first word on it is not ready.
+    assert.match(await until(async () => (await ready()).find((text) => text), 'it says whether it is ready', 30000), /^503 .*no copy of identity answers/);
+    copy = another('identity', { POSTERN_RPC: own });
     await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready', 30000);
-    await until(async () => {
-      const first = await bot('before');
-      if (first.status !== 201) console.log(`# before: ${first.raw}`);
-      return first.status === 201;
-    }, 'requests are answered', 30000);
+    const first = await bot('before');
+    assert.equal(first.status, 201, first.raw);
     copy.kill('SIGSTOP');
     await until(async () => (await ready()).every((text) => /^503 .*no copy of identity answers/.test(text)), 'it says so, at both ports', 30000);
     assert.equal(told(await bot('meanwhile')), '503 1');
@@ -248,7 +248,7 @@ test('a gateway that no copy of a service answers says so, and lets no request w
   } finally {
     client.close();
     await front.stop();
-    await copy.stop();
+    await copy?.stop();
     fs.rmSync(`${run}/${mark}.lonely`, { force: true });
   }
 });
