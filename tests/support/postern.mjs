@@ -64,19 +64,8 @@ export function api(method, target, body, headers = {}) {
   });
 }
 
-// The API call that a client makes who heeds the reference: where a part of the system did not answer (503, ERR_POSTERN_503), the same call
-// with the same key again, three times at most, so that a story does not end because a crowded machine was slow once. It says so.
-export async function patiently(method, target, body) {
-  const headers = method === 'GET' ? {} : { 'Idempotency-Key': unique('story') };
-  for (let again = 0; ; again++) {
-    const answer = await api(method, target, body, headers);
-    if (answer.status !== 503 || answer.body?.error_code !== 'ERR_POSTERN_503' || again === 3) return answer;
-    console.log(`# 503, sent again: ${method} ${target}`);
-  }
-}
-
 export async function must(method, target, body, status) {
-  const answer = await patiently(method, target, body);
+  const answer = await api(method, target, body);
   const want = status ?? (method === 'POST' ? 201 : method === 'DELETE' ? 204 : 200);
   if (answer.status !== want) throw new Error(`${method} ${target}: ${answer.status} ${answer.raw}`);
   return answer.body;
