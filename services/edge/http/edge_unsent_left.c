@@ -2,7 +2,11 @@
  * could say how many of them there are. So the worker keeps a descriptor of each that has more than
  * a little, looks once in LOOK_MS whether the upstream has acknowledged its end, and charges the
  * client and the account until then. What is charged for one is a part of all at least, so that
- * portions bound their number, too. */
+ * portions bound their number, too.
+ *
+ * What the upstream says meanwhile, such as pings of a WebSocket, is read and thrown away: the
+ * kernel would answer it with a reset, were the socket closed or shut for reads, and what is left
+ * would be lost. */
 #include "services/edge/http/edge_unsent_left.h"
 #include "services/edge/http/edge_looks.h"
 #include "services/edge/http/edge_share.h"
@@ -14,6 +18,7 @@
 
 enum {
     LEFT_MAX = 1024,   /* sockets of a worker; each is charged this part of its memory, or more */
+    DROPPED_MAX = 64 << 10,   /* bytes of an upstream in one look: it may talk so fast */
     LOOK_MS = 1000
 };
 
@@ -53,11 +58,22 @@ is_over(ngx_socket_t fd)
 }
 
 
+/* What stands unread when the descriptor is closed would make a reset of its end. */
+static void
+drop_unread(ngx_socket_t fd)
+{
+    static u_char  dropped[DROPPED_MAX];
+
+    (void) recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);   /* is_over sees what is wrong */
+}
+
+
 static void
 look_at(look_t *look)
 {
     left_t  *left = (left_t *) ((char *) look - offsetof(left_t, look));
 
+    drop_unread(left->fd);
     if (!is_over(left->fd)) {
         return;
     }
@@ -91,7 +107,7 @@ take_socket(ngx_connection_t *c)
                       "postern: no descriptor for a socket that is left: it is reset");
         return -1;
     }
-    (void) shutdown(fd, SHUT_RDWR);   /* fails where the upstream has reset it: then it is over */
+    (void) shutdown(fd, SHUT_WR);   /* fails where the upstream has reset it: then it is over */
     return fd;
 }
 
