@@ -11,15 +11,17 @@
 #include "services/edge/http/edge_looks.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_unsent.h"
+#include "services/edge/http/left_places.h"
 #include "services/edge/worker/edge_conf.h"
 
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum {
-    LEFT_MAX = 1024,   /* sockets of a worker; each is charged this part of its memory, or more */
     DROPPED_MAX = 64 << 10,   /* bytes of an upstream in one look: it may talk so fast */
-    LOOK_MS = 1000
+    LOOK_MS = 1000,
+    LOG_EVERY_S = 60
 };
 
 typedef struct {
@@ -30,7 +32,7 @@ typedef struct {
     ngx_socket_t       fd;           /* from then on */
 } left_t;
 
-static left_t       places[LEFT_MAX];
+static left_t       places[LEFT_PLACES];   /* each is charged this part of memory, or more */
 static ngx_queue_t  unused;
 
 
@@ -89,6 +91,22 @@ look_at(look_t *look)
 static edge_looks_t  looks = { .look_at = look_at };
 
 
+static void
+note_no_descriptor(const ngx_connection_t *c, ngx_err_t err)
+{
+    static time_t      said;
+    static ngx_uint_t  times;
+
+    times++;
+    if (said == 0 || ngx_time() - said >= LOG_EVERY_S) {
+        said = ngx_time();
+        ngx_log_error(NGX_LOG_ALERT, c->log, err,
+                      "postern: no descriptor for a socket that is left: it is reset (number "
+                      "%ui; at most one line a minute)", times);
+    }
+}
+
+
 /* A descriptor of the socket that outlives the connection, and of which nginx gets no events. Its
  * end is sent at once, as a close would. -1: there is none, which is logged. */
 static ngx_socket_t
@@ -103,8 +121,7 @@ take_socket(ngx_connection_t *c)
     }
     fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     if (fd == -1) {
-        ngx_log_error(NGX_LOG_ALERT, c->log, ngx_socket_errno,
-                      "postern: no descriptor for a socket that is left: it is reset");
+        note_no_descriptor(c, ngx_socket_errno);
         return -1;
     }
     (void) shutdown(fd, SHUT_WR);   /* fails where the upstream has reset it: then it is over */
@@ -151,7 +168,7 @@ edge_unsent_left_keep(const edge_ctx_t *ctx, ngx_connection_t *c, size_t bytes)
     }
     left = ngx_queue_data(ngx_queue_head(&unused), left_t, link);
     if (!edge_share_hold(ctx, &left->held,
-                         ngx_max(bytes, edge_conf()->request_memory / LEFT_MAX)))
+                         ngx_max(bytes, edge_conf()->request_memory / LEFT_PLACES)))
     {
         return 0;
     }
@@ -171,10 +188,13 @@ edge_unsent_left_keep(const edge_ctx_t *ctx, ngx_connection_t *c, size_t bytes)
 void
 edge_unsent_left_start(ngx_cycle_t *cycle)
 {
-    ngx_uint_t  i;
+    ngx_uint_t     i, n;
+    struct rlimit  files;
 
+    n = getrlimit(RLIMIT_NOFILE, &files) == 0
+            ? left_places(cycle->connection_n, files.rlim_cur) : LEFT_PLACES_FEW;
     ngx_queue_init(&unused);
-    for (i = 0; i < LEFT_MAX; i++) {
+    for (i = 0; i < n; i++) {
         ngx_queue_insert_tail(&unused, &places[i].link);
     }
     edge_looks_start(&looks, cycle, LOOK_MS);
