@@ -51,8 +51,17 @@ test('a request is charged what its head and its body take', { skip, timeout: 90
     assert.equal(up.status, 0, up.stderr);
     const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
     const ca = fs.readFileSync(vars.POSTERN_EDGE_CA), host = unique('head-memory'), asked = new Set();
-    let came = 0; // bytes to the upstream
-    const backend = await tcpUpstream((socket) => { asked.add(socket); socket.on('close', () => asked.delete(socket)).on('data', (part) => { came += part.length; }); });
+    // of each request at the upstream: its head until that is whole, and how many bytes of its body have come
+    const backend = await tcpUpstream((socket) => {
+      const one = { head: Buffer.alloc(0), body: 0 };
+      asked.add(one);
+      socket.on('close', () => asked.delete(one)).on('data', (part) => {
+        if (one.head === null) { one.body += part.length; return; }
+        one.head = Buffer.concat([one.head, part]);
+        const end = one.head.indexOf('\r\n\r\n');
+        if (end !== -1) { one.body = one.head.length - end - 4; one.head = null; }
+      });
+    });
     const call = async (target, body) => {
       const got = await fetch(vars.POSTERN_API_URL + target, { method: 'POST', headers: { Authorization: `Bearer ${vars.POSTERN_API_KEY}`, 'Service-Version': '2', 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
       assert.ok(got.ok, `${target}: ${got.status}`);
@@ -84,13 +93,12 @@ test('a request is charged what its head and its body take', { skip, timeout: 90
         for (let i = 0; i < count / (head ? STREAMS : 1); i++) sockets.push(await until(() => connect(Boolean(head)), 'a connection', WAIT));
         const pid = worker(), start = resident(pid), frames = [];
         for (let left = bytes; left > 0; left -= 15000) frames.push([left > 15000 ? 0 : end, Buffer.alloc(Math.min(left, 15000), 'z')]);
-        came = 0;
         for (const socket of sockets) {
           socket.on('error', () => {});
           if (text) socket.write(text(host));
           else for (let i = 0; i < STREAMS; i++) socket.write(Buffer.concat([frame(HEADERS, flags, 1 + 2 * i, head(host, i === 0)), ...frames.map(([last, part]) => frame(DATA, last, 1 + 2 * i, part))]));
         }
-        await until(() => asked.size === count && came >= count * bytes, 'all of them at the upstream', WAIT);
+        await until(() => asked.size === count && [...asked].every(({ body }) => body >= bytes), 'all of them at the upstream', WAIT);
         return { grown: resident(pid) - start, taken: await charged(), count };
       } finally {
         for (const socket of sockets) socket.destroy();

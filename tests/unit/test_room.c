@@ -101,16 +101,16 @@ Test(room, one_client_of_many_accounts_has_its_portion_of_all)
                                   .percent = 100};
             room_take(room, next, EACH);
         }
-        cr_assert_lt(room->alone[client], ROOM_MAX / 100 * 39);
+        cr_assert_lt(room->alone[client].has, ROOM_MAX / 100 * 39);
     }
-    cr_assert_gt(room->alone[1], ROOM_MAX / 3);
+    cr_assert_gt(room->alone[1].has, ROOM_MAX / 3);
     cr_assert(room_take(room, &signed_one, EACH), "of %zu are taken", room->taken);
     room_give(room, &signed_one);
     for (next = parts; next < parts + CLIENTS * ACCOUNTS; next++)
         room_give(room, next);
     cr_assert_eq(room->taken, 0);
     for (size_t i = 0; i < ROOM_CLIENTS; i++)
-        cr_assert_eq(room->alone[i], 0);
+        cr_assert_eq(room->alone[i].has, 0);
     free(parts);
     free(room);
 }
@@ -173,6 +173,25 @@ Test(room, a_network_of_many_that_send_webhooks_sends_more_whoever_else_takes_mu
     cr_assert_geq(ROOM_MAX - room->taken, ROOM_MAX / 32 * 3, "%zu", room->taken);
     cr_assert_leq(room->networks[1], ROOM_MAX / 4);
     free(parts);
+    free(room);
+}
+
+Test(room, a_client_is_of_the_crowd_with_few_whichever_of_its_bodies_have_ended)
+{
+    enum { FEW = ROOM_MAX / PORTION_FEW };
+    room_t *room = empty();
+    room_part_t first = {.account = 7, .client = 5, .alone = 1 << 16 | 5, .percent = 100};
+    room_part_t later = first;
+
+    cr_assert(room_take(room, &first, FEW));
+    cr_assert(room_take(room, &later, FEW));
+    room_give(room, &first);
+    cr_assert_eq(room->crowd, FEW, "%zu", room->crowd);
+    cr_assert(room_take(room, &later, FEW));
+    cr_assert_eq(room->network_crowds[1], FEW, "its network's own, as it grows");
+    cr_assert_eq(room->crowd, FEW);
+    room_give(room, &later);
+    cr_assert_eq(room->crowd + room->network_crowds[1], 0);
     free(room);
 }
 

@@ -91,7 +91,7 @@ Test(share, one_client_of_many_accounts_has_its_portion_of_all)
     for (size_t i = 0; i < worker->taken; i++)
         share_give(&worker->share, &worker->parts[i]);
     for (size_t i = 0; i < SHARE_CLIENTS; i++)
-        cr_assert_eq(worker->share.alone[i], 0);
+        cr_assert_eq(worker->share.alone[i].has, 0);
     free(worker);
 }
 
@@ -431,8 +431,32 @@ Test(share, who_was_let_in_may_ask_as_long_as_the_network_above_has_something_le
         share_leave(share, &others[--used]);
     share_leave(share, &first);
     for (size_t i = 0; i < SHARE_CLIENTS; i++)
-        cr_assert_eq(share->alone[i] + share->networks[i] + share->network_crowds[i], 0);
+        cr_assert_eq(share->alone[i].has + share->networks[i] + share->network_crowds[i], 0);
     cr_assert_eq(share->crowd, 0);
+    free(share);
+}
+
+Test(share, a_client_is_of_the_crowd_with_few_whichever_of_its_connections_have_ended)
+{
+    enum { FEW = 8192 / PORTION_FEW };
+    share_t *share = calloc(1, sizeof(*share));
+    uint32_t mine = client_of("192.0.2.1", 0), network = portion_network(mine) % SHARE_CLIENTS;
+    share_whose_t first[FEW], later[FEW], next;
+
+    for (int i = 0; i < FEW; i++)
+        first[i] = share_enter(share, mine, 8192);
+    for (int i = 0; i < FEW; i++)
+        later[i] = share_enter(share, mine, 8192);
+    for (int i = 0; i < FEW; i++)
+        share_leave(share, &first[i]);
+    cr_assert_eq(share->crowd, FEW, "%zu", share->crowd);
+    next = share_enter(share, mine, 8192);
+    cr_assert_eq(share->network_crowds[network], 1, "its network's own, with the next one");
+    for (int i = 0; i < FEW; i++)
+        share_leave(share, &later[i]);
+    cr_assert_eq(share->crowd, 1);
+    share_leave(share, &next);
+    cr_assert_eq(share->crowd + share->network_crowds[network], 0);
     free(share);
 }
 

@@ -2,19 +2,26 @@
  * could say how many of them there are. So the worker keeps a descriptor of each that has more than
  * a little, looks once in LOOK_MS whether the upstream has acknowledged its end, and charges the
  * client and the account until then. What is charged for one is a part of all at least, so that
- * portions bound their number, too. */
+ * portions bound their number, too.
+ *
+ * What the upstream says meanwhile, such as pings of a WebSocket, is read and thrown away: the
+ * kernel would answer it with a reset, were the socket closed or shut for reads, and what is left
+ * would be lost. */
 #include "services/edge/http/edge_unsent_left.h"
 #include "services/edge/http/edge_looks.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_unsent.h"
+#include "services/edge/http/left_places.h"
 #include "services/edge/worker/edge_conf.h"
 
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum {
-    LEFT_MAX = 1024,   /* sockets of a worker; each is charged this part of its memory, or more */
-    LOOK_MS = 1000
+    DROPPED_MAX = 64 << 10,   /* bytes of an upstream in one look: it may talk so fast */
+    LOOK_MS = 1000,
+    LOG_EVERY_S = 60
 };
 
 typedef struct {
@@ -25,7 +32,7 @@ typedef struct {
     ngx_socket_t       fd;           /* from then on */
 } left_t;
 
-static left_t       places[LEFT_MAX];
+static left_t       places[LEFT_PLACES];   /* each is charged this part of memory, or more */
 static ngx_queue_t  unused;
 
 
@@ -53,11 +60,22 @@ is_over(ngx_socket_t fd)
 }
 
 
+/* What stands unread when the descriptor is closed would make a reset of its end. */
+static void
+drop_unread(ngx_socket_t fd)
+{
+    static u_char  dropped[DROPPED_MAX];
+
+    (void) recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT);   /* is_over sees what is wrong */
+}
+
+
 static void
 look_at(look_t *look)
 {
     left_t  *left = (left_t *) ((char *) look - offsetof(left_t, look));
 
+    drop_unread(left->fd);
     if (!is_over(left->fd)) {
         return;
     }
@@ -71,6 +89,22 @@ look_at(look_t *look)
 
 
 static edge_looks_t  looks = { .look_at = look_at };
+
+
+static void
+note_no_descriptor(const ngx_connection_t *c, ngx_err_t err)
+{
+    static time_t      said;
+    static ngx_uint_t  times;
+
+    times++;
+    if (said == 0 || ngx_time() - said >= LOG_EVERY_S) {
+        said = ngx_time();
+        ngx_log_error(NGX_LOG_ALERT, c->log, err,
+                      "postern: no descriptor for a socket that is left: it is reset (number "
+                      "%ui; at most one line a minute)", times);
+    }
+}
 
 
 /* A descriptor of the socket that outlives the connection, and of which nginx gets no events. Its
@@ -87,11 +121,10 @@ take_socket(ngx_connection_t *c)
     }
     fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     if (fd == -1) {
-        ngx_log_error(NGX_LOG_ALERT, c->log, ngx_socket_errno,
-                      "postern: no descriptor for a socket that is left: it is reset");
+        note_no_descriptor(c, ngx_socket_errno);
         return -1;
     }
-    (void) shutdown(fd, SHUT_RDWR);   /* fails where the upstream has reset it: then it is over */
+    (void) shutdown(fd, SHUT_WR);   /* fails where the upstream has reset it: then it is over */
     return fd;
 }
 
@@ -135,7 +168,7 @@ edge_unsent_left_keep(const edge_ctx_t *ctx, ngx_connection_t *c, size_t bytes)
     }
     left = ngx_queue_data(ngx_queue_head(&unused), left_t, link);
     if (!edge_share_hold(ctx, &left->held,
-                         ngx_max(bytes, edge_conf()->request_memory / LEFT_MAX)))
+                         ngx_max(bytes, edge_conf()->request_memory / LEFT_PLACES)))
     {
         return 0;
     }
@@ -155,10 +188,13 @@ edge_unsent_left_keep(const edge_ctx_t *ctx, ngx_connection_t *c, size_t bytes)
 void
 edge_unsent_left_start(ngx_cycle_t *cycle)
 {
-    ngx_uint_t  i;
+    ngx_uint_t     i, n;
+    struct rlimit  files;
 
+    n = getrlimit(RLIMIT_NOFILE, &files) == 0
+            ? left_places(cycle->connection_n, files.rlim_cur) : LEFT_PLACES_FEW;
     ngx_queue_init(&unused);
-    for (i = 0; i < LEFT_MAX; i++) {
+    for (i = 0; i < n; i++) {
         ngx_queue_insert_tail(&unused, &places[i].link);
     }
     edge_looks_start(&looks, cycle, LOOK_MS);

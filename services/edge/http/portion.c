@@ -57,9 +57,36 @@ static size_t few_of(size_t all)
     return size_max(all / PORTION_FEW, PORTION_FEWEST);
 }
 
-size_t portion_of_crowd(size_t client, size_t amount, size_t all)
+/* Of something that there is so much less of. Each part is given back once. */
+static void take_off(size_t *has, size_t less)
 {
-    return size_min(amount, rest_of(few_of(all), client));
+    INVARIANT(less <= *has);
+    *has -= less;
+}
+
+size_t portion_client_more(portion_client_t *self, size_t *crowd, size_t amount, size_t all)
+{
+    size_t few = size_min(few_of(all), UINT32_MAX);
+    size_t more = size_min(amount, rest_of(few, self->has));
+    size_t own = size_min(amount, rest_of(few, self->own));
+
+    self->has += amount;
+    self->crowd += (uint32_t)more;
+    self->own += (uint32_t)own;
+    *crowd += more;
+    return own;
+}
+
+void portion_client_less(portion_client_t *self, size_t *crowd, size_t amount, size_t own)
+{
+    size_t less;
+
+    INVARIANT(own <= amount && own <= self->own);
+    take_off(&self->has, amount);
+    less = rest_of(self->crowd, self->has);
+    take_off(crowd, less);
+    self->crowd -= (uint32_t)less;
+    self->own -= (uint32_t)own;
 }
 
 /* What an account or a network may have at most of what the crowds of others leave to it, so that
@@ -115,8 +142,7 @@ bool portion_network_allows_few(const portion_crowd_t *network, size_t client, s
     size_t most = most_beside_crowds(network, all, left, network_percent(percent), last);
 
     most = size_min(most, all / PORTION_NETWORK_BUSY);
-    return (!client || portion_of_crowd(client, more, all) == more)
-           && more <= rest_of(most, network->has)
+    return (!client || more <= rest_of(few_of(all), client)) && more <= rest_of(most, network->has)
            && client_may_within(client, more, network->has, most, percent);
 }
 
@@ -125,7 +151,7 @@ static bool network_may_take(const portions_t *self, uint32_t client, size_t amo
                              size_t left, size_t percent)
 {
     size_t at = portion_network(client) % PORTION_CLIENTS;
-    size_t has = self->clients[client % PORTION_CLIENTS];
+    size_t has = self->clients[client % PORTION_CLIENTS].has;
     portion_crowd_t network = {self->networks[at], self->network_crowds[at], self->crowd};
 
     return portion_network_allows(network.has, has, amount, all, left, percent)
@@ -136,19 +162,20 @@ static bool network_may_take(const portions_t *self, uint32_t client, size_t amo
 static bool client_may_take(const portions_t *self, uint32_t client, size_t amount, size_t all,
                             size_t percent)
 {
-    size_t has = self->clients[client % PORTION_CLIENTS], left = all - self->taken;
+    size_t has = self->clients[client % PORTION_CLIENTS].has, left = all - self->taken;
 
     return portion_allows(has, amount, all, left, percent)
            && (!portion_network(client)
                || network_may_take(self, client, amount, all, left, percent));
 }
 
-/* The client, and its network, have so much more. */
-static void client_add(portions_t *self, const portion_t *part)
+/* The client, and its network, have what the part has. */
+static void client_add(portions_t *self, portion_t *part, size_t all)
 {
+    portion_client_t *client = &self->clients[part->client % PORTION_CLIENTS];
     size_t network = portion_network(part->client);
 
-    self->clients[part->client % PORTION_CLIENTS] += part->amount;
+    part->crowd = portion_client_more(client, &self->crowd, part->amount, all);
     if (!network)
         return;
     self->networks[network % PORTION_CLIENTS] += part->amount;
@@ -165,12 +192,11 @@ bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent,
     if (amount > left || (client && !client_may_take(self, client, amount, all, percent)))
         return false;
     *part = (portion_t){.amount = amount, .crowd = amount, .client = client};
-    if (client) {
-        part->crowd = portion_of_crowd(self->clients[client % PORTION_CLIENTS], amount, all);
-        client_add(self, part);
-    }
-    self->taken += part->amount;
-    self->crowd += part->crowd;
+    if (client)
+        client_add(self, part, all);
+    else
+        self->crowd += amount;
+    self->taken += amount;
     return true;
 }
 
@@ -226,22 +252,17 @@ bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
 
 /* ---- what is given back ---- */
 
-/* Of one of those that have something there is so much less. Each part is given back once. */
-static void take_off(size_t *has, size_t less)
-{
-    INVARIANT(less <= *has);
-    *has -= less;
-}
-
 void portion_keep(portions_t *self, portion_t *part, size_t amount)
 {
     size_t network = portion_network(part->client);
     size_t less = rest_of(part->amount, amount), of_crowd = rest_of(part->crowd, amount);
 
     take_off(&self->taken, less);
-    take_off(&self->crowd, of_crowd);
     if (part->client)
-        take_off(&self->clients[part->client % PORTION_CLIENTS], less);
+        portion_client_less(&self->clients[part->client % PORTION_CLIENTS], &self->crowd, less,
+                            of_crowd);
+    else
+        take_off(&self->crowd, of_crowd);
     if (network) {
         take_off(&self->networks[network % PORTION_CLIENTS], less);
         take_off(&self->network_crowds[network % PORTION_CLIENTS], of_crowd);

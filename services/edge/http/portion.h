@@ -47,23 +47,31 @@ enum {
     PORTION_PERCENT_MAX = 10000
 };
 
+/* What a client has. As much of it as few of all counts as a crowd's, whichever of its parts have
+ * ended by now. Parts carry what of that counts as their network's and their account's own: where
+ * those that did have ended, the next part does. All zero: the client has nothing. */
+typedef struct {
+    size_t has;
+    uint32_t crowd, own; /* own <= crowd <= has */
+} portion_client_t;
+
 /* All zero: nobody has any. Accounts whose hashes (share_hash) fall together have one portion; so
  * have clients: a table that is full of takers makes portions smaller, never larger. */
 typedef struct {
     size_t taken;
     size_t crowd; /* of that: what is charged to no client, and of each client as much as few */
     size_t accounts[PORTION_ACCOUNTS];
-    size_t crowds[PORTION_ACCOUNTS]; /* of an account: its part of crowd */
-    size_t clients[PORTION_CLIENTS];
+    size_t crowds[PORTION_ACCOUNTS]; /* of an account: its own part of crowd */
+    portion_client_t clients[PORTION_CLIENTS];
     size_t networks[PORTION_CLIENTS];
-    size_t network_crowds[PORTION_CLIENTS]; /* of a network: its part of crowd */
+    size_t network_crowds[PORTION_CLIENTS]; /* of a network: its own part of crowd */
     size_t theirs[PORTION_CLIENTS];         /* of a client at one account */
 } portions_t;
 
 /* What a request has of it; zero: nothing. */
 typedef struct {
     size_t amount;
-    size_t crowd;     /* of that: what its client took as one of a crowd */
+    size_t crowd;     /* of that: its network's and its account's own part of the crowd */
     uint32_t client;  /* hash (share_client); 0: it is charged to no client */
     uint32_t account; /* hash; 0: it is charged to no account yet */
     uint32_t theirs;  /* hash of account and client; 0: somebody who speaks for many */
@@ -107,8 +115,12 @@ bool portion_network_allows(size_t network, size_t client, size_t more, size_t a
 bool portion_network_allows_one(size_t network, size_t client, size_t all, size_t left,
                                 size_t percent);
 
-/* What of an amount that a client takes is of a crowd: as much as it has few. */
-size_t portion_of_crowd(size_t client, size_t amount, size_t all);
+/* The client has so much more of `all`, and *crowd, which is all clients', what it is more of a
+ * crowd. What of the amount is its network's and account's own: it goes with whoever has the
+ * amount. */
+size_t portion_client_more(portion_client_t *self, size_t *crowd, size_t amount, size_t all);
+/* The client has so much less, with which this part of its own goes. */
+void portion_client_less(portion_client_t *self, size_t *crowd, size_t amount, size_t own);
 /* May the network have more for a client that has few, whoever else has much? These two are beside
  * what portion_network_allows says. */
 bool portion_network_allows_few(const portion_crowd_t *network, size_t client, size_t more,

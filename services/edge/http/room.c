@@ -1,5 +1,4 @@
 #include "services/edge/http/room.h"
-#include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
 _Static_assert((ROOM_SHARE - ROOM_BODY) / 1024LL * (ROOM_SHARE - ROOM_BODY) / ROOM_SHARE
@@ -25,7 +24,7 @@ static bool client_has(const room_t *self, const room_part_t *part, size_t bytes
 
 static bool network_has(const room_t *self, const room_part_t *part, size_t bytes)
 {
-    size_t has = self->alone[part->alone % ROOM_CLIENTS], left = ROOM_MAX - self->taken;
+    size_t has = self->alone[part->alone % ROOM_CLIENTS].has, left = ROOM_MAX - self->taken;
     size_t at = portion_network(part->alone) % ROOM_CLIENTS;
     portion_crowd_t network = {self->networks[at], self->network_crowds[at], self->crowd};
 
@@ -35,7 +34,7 @@ static bool network_has(const room_t *self, const room_part_t *part, size_t byte
 
 static bool has_portion(const room_t *self, const room_part_t *part, size_t bytes)
 {
-    size_t has = self->alone[part->alone % ROOM_CLIENTS], left = ROOM_MAX - self->taken;
+    size_t has = self->alone[part->alone % ROOM_CLIENTS].has, left = ROOM_MAX - self->taken;
 
     return !part->alone
            || (portion_allows(has, bytes, ROOM_MAX, left, percent_of(part))
@@ -45,11 +44,9 @@ static bool has_portion(const room_t *self, const room_part_t *part, size_t byte
 /* The client, and its network, have so much more. */
 static void add_to_client(room_t *self, room_part_t *part, size_t bytes)
 {
-    size_t *has = &self->alone[part->alone % ROOM_CLIENTS];
-    size_t crowd = portion_of_crowd(*has, bytes, ROOM_MAX);
+    portion_client_t *client = &self->alone[part->alone % ROOM_CLIENTS];
+    size_t crowd = portion_client_more(client, &self->crowd, bytes, ROOM_MAX);
 
-    *has += bytes;
-    self->crowd += crowd;
     part->crowd += crowd;
     if (!portion_network(part->alone))
         return;
@@ -78,22 +75,19 @@ void room_give(room_t *self, room_part_t *part)
 {
     size_t *share = &self->shares[part->account % ROOM_ACCOUNTS];
     size_t *client = &self->client_shares[part->client % ROOM_CLIENTS];
-    size_t *alone = &self->alone[part->alone % ROOM_CLIENTS];
+    portion_client_t *alone = &self->alone[part->alone % ROOM_CLIENTS];
     size_t *network = &self->networks[portion_network(part->alone) % ROOM_CLIENTS];
     size_t *crowd = &self->network_crowds[portion_network(part->alone) % ROOM_CLIENTS];
 
     INVARIANT(part->bytes <= *share && *share <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->bytes <= *client);
-    INVARIANT(!part->alone || part->bytes <= *alone);
-    INVARIANT(part->crowd <= self->crowd);
     INVARIANT(!portion_network(part->alone) || (part->bytes <= *network && part->crowd <= *crowd));
     self->taken -= part->bytes;
     *share -= part->bytes;
     if (part->client)
         *client -= part->bytes;
     if (part->alone)
-        *alone -= part->bytes;
-    self->crowd -= part->crowd;
+        portion_client_less(alone, &self->crowd, part->bytes, part->crowd);
     if (portion_network(part->alone)) {
         *network -= part->bytes;
         *crowd -= part->crowd;

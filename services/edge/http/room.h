@@ -9,6 +9,8 @@
  * that. No nginx in here. */
 #pragma once
 
+#include "services/edge/http/portion.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,18 +29,18 @@ enum {
  * clients. */
 typedef struct {
     size_t taken;
-    size_t crowd; /* of each client what it took as one of a crowd (portion.h) */
+    size_t crowd; /* of each client as much as few (portion.h) */
     size_t shares[ROOM_ACCOUNTS];
     size_t client_shares[ROOM_CLIENTS];
-    size_t alone[ROOM_CLIENTS];          /* of a client, whatever the accounts */
-    size_t networks[ROOM_CLIENTS];       /* of the network above it */
-    size_t network_crowds[ROOM_CLIENTS]; /* of that, its part of crowd */
+    portion_client_t alone[ROOM_CLIENTS]; /* of a client, whatever the accounts */
+    size_t networks[ROOM_CLIENTS];        /* of the network above it */
+    size_t network_crowds[ROOM_CLIENTS];  /* of that, its own part of crowd */
 } room_t;
 
 /* What a body has of it; bytes 0: nothing. One account and client as long as it has any. */
 typedef struct {
     size_t bytes;
-    size_t crowd; /* of these: what its client took as one of a crowd */
+    size_t crowd; /* of these: its network's own part of the crowd */
     uint32_t account;
     uint32_t client;  /* hash of account and client; 0: nobody's share but the account's */
     uint32_t alone;   /* hash of the client; 0: somebody who speaks for many, and has no portion */

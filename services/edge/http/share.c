@@ -1,5 +1,4 @@
 #include "services/edge/http/share.h"
-#include "services/edge/http/portion.h"
 #include "common/base/address.h"
 #include "common/base/invariant.h"
 
@@ -83,7 +82,7 @@ static bool network_allows(const share_t *self, uint32_t alone, size_t has, size
 
 bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
 {
-    uint32_t has = self->alone[alone % SHARE_CLIENTS];
+    size_t has = self->alone[alone % SHARE_CLIENTS].has;
 
     return !alone
            || (portion_allows(has, 1, all, free, percent)
@@ -93,7 +92,7 @@ bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, 
 bool share_lets_nobody_in(const share_t *self, uint32_t alone, size_t all, size_t free,
                           size_t percent)
 {
-    return alone && !self->alone[alone % SHARE_CLIENTS]
+    return alone && !self->alone[alone % SHARE_CLIENTS].has
            && !portion_allows(0, 1, all, free, percent);
 }
 
@@ -103,8 +102,7 @@ share_whose_t share_enter(share_t *self, uint32_t alone, size_t all)
 
     if (!alone)
         return out;
-    out.of_crowd = portion_of_crowd(self->alone[alone % SHARE_CLIENTS]++, 1, all);
-    self->crowd += out.of_crowd;
+    out.of_crowd = portion_client_more(&self->alone[alone % SHARE_CLIENTS], &self->crowd, 1, all);
     if (!portion_network(alone))
         return out;
     self->networks[portion_network(alone) % SHARE_CLIENTS]++;
@@ -114,14 +112,12 @@ share_whose_t share_enter(share_t *self, uint32_t alone, size_t all)
 
 void share_leave(share_t *self, const share_whose_t *whose)
 {
-    size_t client = whose->alone % SHARE_CLIENTS;
     size_t network = portion_network(whose->alone) % SHARE_CLIENTS;
 
     if (!whose->alone)
         return;
-    INVARIANT(self->alone[client] > 0 && self->crowd >= whose->of_crowd);
-    self->alone[client]--;
-    self->crowd -= whose->of_crowd;
+    portion_client_less(&self->alone[whose->alone % SHARE_CLIENTS], &self->crowd, 1,
+                        whose->of_crowd);
     if (!portion_network(whose->alone))
         return;
     INVARIANT(self->networks[network] > 0 && self->network_crowds[network] >= whose->of_crowd);
@@ -131,7 +127,7 @@ void share_leave(share_t *self, const share_whose_t *whose)
 
 bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
 {
-    if (alone && self->alone[alone % SHARE_CLIENTS] < SHARE_FEW)
+    if (alone && self->alone[alone % SHARE_CLIENTS].has < SHARE_FEW)
         return network_of(self, alone).has < SHARE_FEW
                || network_allows(self, alone, 0, all, free, percent);
     return share_allows(self, alone, all, free, percent);

@@ -21,6 +21,8 @@
  * here. */
 #pragma once
 
+#include "services/edge/http/portion.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,18 +48,18 @@ enum {
 /* All zero: nobody has any. Accounts whose hashes fall together have one share; so have clients. */
 typedef struct {
     size_t held;  /* by requests, of all accounts: to upstreams, and from clients for them */
-    size_t crowd; /* of each client those that it took as one of a crowd (portion.h) */
+    size_t crowd; /* of each client as many as few (portion.h) */
     uint32_t accounts[SHARE_ACCOUNTS];
     uint32_t clients[SHARE_CLIENTS];
-    uint32_t alone[SHARE_CLIENTS];    /* of a client, to it and for it, whatever the accounts */
-    uint32_t networks[SHARE_CLIENTS]; /* the same of the network above a client */
-    uint32_t network_crowds[SHARE_CLIENTS]; /* and of that, its part of crowd */
+    portion_client_t alone[SHARE_CLIENTS];  /* to a client and for it, whatever the accounts */
+    uint32_t networks[SHARE_CLIENTS];       /* the same of the network above a client */
+    uint32_t network_crowds[SHARE_CLIENTS]; /* and of that, its own part of crowd */
 } share_t;
 
 /* Whose a connection is. */
 typedef struct {
     uint32_t alone; /* hash of the client; 0: somebody who speaks for many, and has no portion */
-    bool of_crowd;  /* its client took it as one of a crowd */
+    bool of_crowd;  /* it is of its network's own part of the crowd */
 } share_whose_t;
 
 /* What a request has of it; zero: nothing. */
