@@ -6,13 +6,8 @@
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/modules/token_hash.h"
 #include "services/edge/worker/edge_conf.h"
-
-/* What is deprecated is SHA-256 without a provider to look up and memory to allocate, which for one
- * block takes several times as long as the sum: each request with a session has one. */
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
 
 enum { HOSTED, OURS, FAMILIES };
 
@@ -71,15 +66,9 @@ counted(unsigned count, cookie_text_t value)
 ngx_int_t
 edge_sign_in_hash(edge_sign_in_state_t *state)
 {
-    SHA256_CTX  sum;
-
-    if (!SHA256_Init(&sum)
-        || !SHA256_Update(&sum, state->token.data, state->token.len)
-        || !SHA256_Final(state->hash, &sum))
-    {
+    if (!token_hash(state->token.data, state->token.len, state->hash)) {
         return NGX_ERROR;
     }
-    OPENSSL_cleanse(&sum, sizeof(sum));
     ngx_memcpy(state->named, state->hash, SESSION_HASH_BYTES);
     return NGX_OK;
 }
