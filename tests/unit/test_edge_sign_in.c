@@ -727,11 +727,23 @@ Test(edge_sign_in, binds_sessions_to_route_rules_and_host)
                                       sign_in_bind_at(one, "r", "x.tes", 5),
                                       sign_in_bind_at(one, "r", "", 0),
                                       sign_in_bind_at(third, "q", "x.test", 6)};
+    char long_host[SIGN_IN_HOST_KEPT + 1];
 
     cr_assert_arr_eq(at.bytes, twin.bytes, sizeof(at.bytes), "in all workers");
     cr_assert_arr_neq(at.bytes, sign_in_bind(one, "r"), sizeof(at.bytes), "a machine's");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         cr_assert_arr_neq(at.bytes, others[i].bytes, sizeof(at.bytes), "%zu", i);
+    memset(long_host, 'x', sizeof(long_host));
+    for (int i = 0; i < 6; i++) { /* whichever host was asked for before it */
+        const sign_in_bound_t again = sign_in_bind_at(one, "r", "x.test", 6);
+
+        cr_assert_arr_eq(at.bytes, again.bytes, sizeof(at.bytes), "%d", i);
+        cr_assert_arr_neq(at.bytes, sign_in_bind_at(one, "r", "x.tesT", 6).bytes, sizeof(at.bytes));
+        sign_in_bind_at(one, "r", long_host, (size_t)(i % 3 + SIGN_IN_HOST_KEPT - 1));
+    }
+    cr_assert_arr_eq(sign_in_bind_at(one, "r", long_host, sizeof(long_host)).bytes,
+                     sign_in_bind_at(same, "r", long_host, sizeof(long_host)).bytes,
+                     sizeof(at.bytes));
     sign_in_free(one);
     sign_in_free(same);
     sign_in_free(third);
