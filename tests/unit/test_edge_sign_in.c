@@ -637,6 +637,31 @@ Test(edge_sign_in, finds_each_byte_that_is_to_be_encoded)
     cr_assert(sign_in_is_plain("", 0));
 }
 
+/* Looked at all at once, each text is judged as by itself. */
+Test(edge_sign_in, finds_a_text_of_a_session_that_is_to_be_encoded)
+{
+    static const char *const plain[] = {"app_user_1", "1001", "Ada L", "", "a@b.test", ""};
+    static const char *const strange[] = {" x", "x ", " ", "a\nb", "\xc3\xbc", "100%", "a,b"};
+    session_t session;
+
+    for (int which = -1; which < SESSION_GROUPS; which++)
+        for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+            const char *texts[SESSION_TEXTS];
+            size_t lens[SESSION_TEXTS];
+
+            for (int k = 0; k < SESSION_TEXTS; k++) {
+                texts[k] = k == which ? strange[i] : plain[k];
+                lens[k] = strlen(texts[k]);
+            }
+            texts[SESSION_GROUPS] = "\0ops";
+            lens[SESSION_GROUPS] = 5;
+            cr_assert(session_set_texts(&session, texts, lens));
+            cr_assert_eq(sign_in_is_all_plain(&session), which < 0, "%d %zu", which, i);
+        }
+    memset(session.lens, 0, sizeof(session.lens));
+    cr_assert(sign_in_is_all_plain(&session));
+}
+
 Test(edge_sign_in, a_stream_lives_while_identity_may_still_be_asked)
 {
     cr_assert_not(sign_in_is_doubted_long(0, 1000000, 300));
