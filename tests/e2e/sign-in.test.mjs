@@ -5,6 +5,7 @@ import crypto from 'node:crypto';
 import test from 'node:test';
 import { api, ca, edge, elsewhere, endpoint, env, listed, listening, must, raw, through, until, upstream, WebSocket } from '../support/postern.mjs';
 import { ask, Browser, github, PAGE } from '../support/browser.mjs';
+import { ask as askGrpc, calling, grpc, serving } from '../support/grpc.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 // names with the prefix that the module oauth has where none is given
@@ -262,6 +263,34 @@ test('who somebody is the edge says, and nobody else', { skip }, async () => {
   assert.doesNotMatch(options, /auth-user/i);
   assert.doesNotMatch(none, /auth-user/i);
   await close();
+});
+
+test('what a route takes away of who somebody is its upstream does not get, and the rest of it is the same', { skip }, async () => {
+  const { to, close } = await guarded();
+  const { last, value } = await signedIn(to), all = got(last);
+  const said = (headers) => Object.entries(headers).filter(([name]) => /-auth-user-/.test(name));
+  assert.deepEqual(said(all).map(([name, values]) => [name, values.length]), ['ngrok-auth-user-id', 'ngrok-auth-user-name', 'ngrok-auth-user-email', 'postern-auth-user-id', 'postern-auth-user-name', 'postern-auth-user-email', 'postern-auth-user-jwt'].map((name) => [name, 1]));
+  const kept = (headers) => said(headers).filter(([name]) => name !== 'postern-auth-user-jwt');
+  await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/request_headers`, { remove: ['Ngrok-Auth-User-Id', 'ngrok-auth-user-email'], add: { 'X-Story': 'one' } });
+  const less = got(await through(to.host, '/', withSession(value)));
+  assert.deepEqual(kept(less), kept(all).filter(([name]) => !['ngrok-auth-user-id', 'ngrok-auth-user-email'].includes(name)));
+  assert.deepEqual(less['x-story'], ['one']);
+  await close();
+});
+
+test('a server of gRPC learns who somebody is, header by header', { skip }, async () => {
+  const server = await serving(), to = await endpoint(server.address, { oauth: oauth() }), client = calling(to.host);
+  const browser = new Browser(), metadata = new grpc.Metadata();
+  provider.who = bob;
+  await browser.go(at(to), { stop: (location) => location === at(to) });
+  metadata.set('cookie', `${SESSION}=${browser.cookies.get(new URL(at(to)).host).get(SESSION)}`);
+  metadata.set('postern-auth-user-name', 'root');
+  assert.equal((await askGrpc(client, { text: 'hello' }, { metadata })).message?.text, 'hello');
+  const { metadata: told } = server.calls[0];
+  assert.deepEqual([told['ngrok-auth-user-id'], told['ngrok-auth-user-name'], told['postern-auth-user-name'], told['postern-auth-user-email'], told.cookie], ['1002', 'J%C3%BCrgen 100%25', 'J%C3%BCrgen 100%25', 'bob@example.org', undefined]);
+  assert.match(told['postern-auth-user-id'], /^app_user_/);
+  client.close();
+  server.close();
 });
 
 test('paths of the edge itself never go upstream; a route below a path has them there', { skip }, async () => {

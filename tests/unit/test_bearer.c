@@ -2,9 +2,11 @@
  * refused takes no memory. */
 #include "common/base/id.h"
 #include "services/edge/modules/bearer.h"
+#include "services/edge/modules/token_hash.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,4 +176,18 @@ Test(bearer, what_was_refused_is_so_for_a_moment_and_not_after_a_change)
         bearer_refuse(&refused, other, 7, 238, 100);
     }
     cr_assert_eq(bearer_refusal(&refused, other, 7, 99), 238);
+}
+
+/* Of one block, of two, and where the end of the token has a block of its own. */
+Test(token_hash, is_the_sha_256_of_the_token)
+{
+    unsigned char token[200], out[SESSION_HASH_BYTES], want[crypto_hash_sha256_BYTES];
+
+    for (size_t i = 0; i < sizeof(token); i++)
+        token[i] = (unsigned char)(i * 31 + 7);
+    for (size_t len = 0; len <= sizeof(token); len++) {
+        crypto_hash_sha256(want, token, len);
+        cr_assert(token_hash(token, len, out));
+        cr_assert_arr_eq(out, want, sizeof(want), "%zu", len);
+    }
 }

@@ -637,6 +637,31 @@ Test(edge_sign_in, finds_each_byte_that_is_to_be_encoded)
     cr_assert(sign_in_is_plain("", 0));
 }
 
+/* Looked at all at once, each text is judged as by itself. */
+Test(edge_sign_in, finds_a_text_of_a_session_that_is_to_be_encoded)
+{
+    static const char *const plain[] = {"app_user_1", "1001", "Ada L", "", "a@b.test", ""};
+    static const char *const strange[] = {" x", "x ", " ", "a\nb", "\xc3\xbc", "100%", "a,b"};
+    session_t session;
+
+    for (int which = -1; which < SESSION_GROUPS; which++)
+        for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+            const char *texts[SESSION_TEXTS];
+            size_t lens[SESSION_TEXTS];
+
+            for (int k = 0; k < SESSION_TEXTS; k++) {
+                texts[k] = k == which ? strange[i] : plain[k];
+                lens[k] = strlen(texts[k]);
+            }
+            texts[SESSION_GROUPS] = "\0ops";
+            lens[SESSION_GROUPS] = 5;
+            cr_assert(session_set_texts(&session, texts, lens));
+            cr_assert_eq(sign_in_is_all_plain(&session), which < 0, "%d %zu", which, i);
+        }
+    memset(session.lens, 0, sizeof(session.lens));
+    cr_assert(sign_in_is_all_plain(&session));
+}
+
 Test(edge_sign_in, a_stream_lives_while_identity_may_still_be_asked)
 {
     cr_assert_not(sign_in_is_doubted_long(0, 1000000, 300));
@@ -727,11 +752,23 @@ Test(edge_sign_in, binds_sessions_to_route_rules_and_host)
                                       sign_in_bind_at(one, "r", "x.tes", 5),
                                       sign_in_bind_at(one, "r", "", 0),
                                       sign_in_bind_at(third, "q", "x.test", 6)};
+    char long_host[SIGN_IN_HOST_KEPT + 1];
 
     cr_assert_arr_eq(at.bytes, twin.bytes, sizeof(at.bytes), "in all workers");
     cr_assert_arr_neq(at.bytes, sign_in_bind(one, "r"), sizeof(at.bytes), "a machine's");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         cr_assert_arr_neq(at.bytes, others[i].bytes, sizeof(at.bytes), "%zu", i);
+    memset(long_host, 'x', sizeof(long_host));
+    for (int i = 0; i < 6; i++) { /* whichever host was asked for before it */
+        const sign_in_bound_t again = sign_in_bind_at(one, "r", "x.test", 6);
+
+        cr_assert_arr_eq(at.bytes, again.bytes, sizeof(at.bytes), "%d", i);
+        cr_assert_arr_neq(at.bytes, sign_in_bind_at(one, "r", "x.tesT", 6).bytes, sizeof(at.bytes));
+        sign_in_bind_at(one, "r", long_host, (size_t)(i % 3 + SIGN_IN_HOST_KEPT - 1));
+    }
+    cr_assert_arr_eq(sign_in_bind_at(one, "r", long_host, sizeof(long_host)).bytes,
+                     sign_in_bind_at(same, "r", long_host, sizeof(long_host)).bytes,
+                     sizeof(at.bytes));
     sign_in_free(one);
     sign_in_free(same);
     sign_in_free(third);

@@ -204,7 +204,6 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_DECLINED) {
         return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
     }
-    edge_modules_prepare(r, ctx);
     if (rc != NGX_OK || edge_forwarded_set(r, ctx) != NGX_OK
         || edge_trace_set(r, ctx) != NGX_OK)
     {

@@ -69,16 +69,7 @@ edge_sign_in_prepare(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     edge_sign_in_state_t  *state;
 
     state = edge_module_state(r, ctx, edge_sign_in_module_of(ctx->route));
-    if (state == NULL) {
-        return;
-    }
-    if (state->prepared) {
-        if (state->token.len) {
-            sessions_expect_more(edge_sign_in_sessions(), state->hash);
-        }
-        return;
-    }
-    if (edge_sign_in_read(r, state, config) != NGX_OK) {
+    if (state == NULL || edge_sign_in_read(r, state, config) != NGX_OK) {
         return;   /* run tries again, and fails */
     }
     state->prepared = 1;

@@ -2,17 +2,13 @@
  * upstream who somebody is. A client's own headers of these names are gone before modules run:
  * proto/forwarded.def. */
 #include "services/edge/modules/edge_sign_in.h"
+#include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/modules/token_hash.h"
 #include "services/edge/worker/edge_conf.h"
-
-/* What is deprecated is SHA-256 without a provider to look up and memory to allocate, which for one
- * block takes several times as long as the sum: each request with a session has one. */
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
 
 enum { HOSTED, OURS, FAMILIES };
 
@@ -31,12 +27,18 @@ static const struct {
 
 enum { NAMES = sizeof(names) / sizeof(names[0]), NAME_BYTES = 96 };
 
+/* A header that says one of a session's texts; line is CRLF, its name, colon and space. */
 typedef struct {
-    header_t  header;
-    char      name[NAME_BYTES], lower[NAME_BYTES];
+    header_t         header;
+    session_text_t   which;
+    size_t           line_len;
+    char             name[NAME_BYTES], lower[NAME_BYTES], line[NAME_BYTES + 4];
 } named_t;
 
-static named_t  made[FAMILIES][NAMES];
+/* In their order, which is that of their families. */
+static named_t     made[FAMILIES * NAMES];
+static ngx_uint_t  made_n;
+static size_t      lines_bytes;   /* of all lines, without values */
 
 
 /* ---- cookies ---- */
@@ -71,15 +73,9 @@ counted(unsigned count, cookie_text_t value)
 ngx_int_t
 edge_sign_in_hash(edge_sign_in_state_t *state)
 {
-    SHA256_CTX  sum;
-
-    if (!SHA256_Init(&sum)
-        || !SHA256_Update(&sum, state->token.data, state->token.len)
-        || !SHA256_Final(state->hash, &sum))
-    {
+    if (!token_hash(state->token.data, state->token.len, state->hash)) {
         return NGX_ERROR;
     }
-    OPENSSL_cleanse(&sum, sizeof(sum));
     ngx_memcpy(state->named, state->hash, SESSION_HASH_BYTES);
     return NGX_OK;
 }
@@ -181,56 +177,114 @@ make_name(named_t *out, const char *prefix, size_t len, const char *name)
                out->header.name_len + 1);
     out->header.lower = out->lower;
     out->header.hash = header_hash(out->lower);
+    out->line_len = snprintf(out->line, sizeof(out->line), "\r\n%.*s%s: ", (int) len, prefix,
+                             name);
 }
 
 
 static void
 make_names(void)
 {
-    ngx_uint_t   i;
-    ngx_str_t   *prefix = &edge_conf()->identity_headers;
+    ngx_uint_t   i, family;
+    ngx_str_t    hosted = ngx_string("Ngrok-Auth-"), *prefix = &hosted;
 
-    for (i = 0; i < NAMES; i++) {
-        make_name(&made[HOSTED][i], "Ngrok-Auth-", 11, names[i].name);
-        make_name(&made[OURS][i], (char *) prefix->data, prefix->len,
-                  names[i].name);
+    for (family = HOSTED; family < FAMILIES; family++, prefix = &edge_conf()->identity_headers) {
+        for (i = 0; i < NAMES; i++) {
+            if (family == HOSTED && !names[i].hosted) {
+                continue;
+            }
+            make_name(&made[made_n], (char *) prefix->data, prefix->len, names[i].name);
+            lines_bytes += made[made_n].line_len;
+            made[made_n++].which = names[i].texts[family];
+        }
     }
 }
 
 
-/* Of a text that is plain the session's own bytes, which live as long as the request. */
+/* Of texts that are plain the session's own bytes, which live as long as the request. */
 static ngx_int_t
-value_of(ngx_http_request_t *r, const session_t *session, session_text_t which, ngx_str_t *value)
+read_values(ngx_http_request_t *r, const session_t *session, ngx_str_t *values)
 {
-    size_t       len;
-    const char  *text = session_text(session, which, &len);
+    ngx_uint_t   i, plain = sign_in_is_all_plain(session);
+    const char  *text = session->text;
 
-    if (sign_in_is_plain(text, len)) {
-        *value = (ngx_str_t) { len, (u_char *) text };
-        return NGX_OK;
+    for (i = 0; i < SESSION_TEXTS; text += session->lens[i++]) {
+        values[i] = (ngx_str_t) { session->lens[i], (u_char *) text };
+        if (values[i].len == 0 || (plain && i != SESSION_GROUPS)) {
+            continue;
+        }
+        values[i].data = ngx_pnalloc(r->pool, 3 * values[i].len);
+        if (values[i].data == NULL) {
+            return NGX_ERROR;
+        }
+        values[i].len = sign_in_value((char *) values[i].data, text, values[i].len,
+                                      i == SESSION_GROUPS);
     }
-    value->data = ngx_pnalloc(r->pool, 3 * len);
-    if (value->data == NULL) {
-        return NGX_ERROR;
-    }
-    value->len = sign_in_value((char *) value->data, text, len, which == SESSION_GROUPS);
     return NGX_OK;
 }
 
 
+/* Does nobody look for one of the headers on its way from here to nginx's proxy module, which
+ * writes name, colon and value as they are? A module that takes headers away does, and HTTP/2 has
+ * no lines. */
+static ngx_uint_t
+may_be_one(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    return (ctx->route->enabled & 1u << MODULE_REQUEST_HEADERS) == 0 && !edge_grpc_is_asked(r);
+}
+
+
+/* All headers as one, in whose value the lines of the others stand. No value has the end of a line
+ * in it: sign_in_value. */
 static ngx_int_t
-tell_family(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t family, const ngx_str_t *values)
+tell_as_one(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *values)
+{
+    size_t            size = lines_bytes;
+    u_char           *p;
+    header_t          add = { .name = NULL };
+    ngx_uint_t        i;
+    const named_t    *one;
+    const ngx_str_t  *value;
+
+    for (i = 0; i < SESSION_TEXTS; i++) {
+        size += FAMILIES * values[i].len;
+    }
+    p = ngx_pnalloc(r->pool, size);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+    for (i = 0; i < made_n; i++) {
+        one = &made[i];
+        value = &values[one->which];
+        if (value->len == 0) {
+            continue;
+        }
+        if (add.name == NULL) {
+            add = one->header;
+            add.value = (char *) p;   /* without a line of its own */
+        } else {
+            p = ngx_cpymem(p, one->line, one->line_len);
+        }
+        p = ngx_cpymem(p, value->data, value->len);
+    }
+    add.value_len = (char *) p - add.value;
+    return add.name ? edge_header_add(r, ctx, &add) : NGX_OK;
+}
+
+
+static ngx_int_t
+tell_each(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *values)
 {
     header_t          add;
     ngx_uint_t        i;
     const ngx_str_t  *value;
 
-    for (i = 0; i < NAMES; i++) {
-        value = &values[names[i].texts[family]];
-        if (value->len == 0 || (family == HOSTED && !names[i].hosted)) {
+    for (i = 0; i < made_n; i++) {
+        value = &values[made[i].which];
+        if (value->len == 0) {
             continue;
         }
-        add = made[family][i].header;
+        add = made[i].header;
         add.value = (char *) value->data;
         add.value_len = value->len;
         if (edge_header_add(r, ctx, &add) != NGX_OK) {
@@ -244,17 +298,13 @@ tell_family(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t family, const ngx
 ngx_int_t
 edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session)
 {
-    ngx_str_t   values[SESSION_TEXTS];
-    ngx_uint_t  i;
+    ngx_str_t  values[SESSION_TEXTS];
 
-    if (made[OURS][0].header.name == NULL) {
+    if (made_n == 0) {
         make_names();
     }
-    for (i = 0; i < SESSION_TEXTS; i++) {
-        if (value_of(r, session, i, &values[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
+    if (read_values(r, session, values) != NGX_OK) {
+        return NGX_ERROR;
     }
-    return tell_family(r, ctx, HOSTED, values) == NGX_OK
-           ? tell_family(r, ctx, OURS, values) : NGX_ERROR;
+    return may_be_one(r, ctx) ? tell_as_one(r, ctx, values) : tell_each(r, ctx, values);
 }

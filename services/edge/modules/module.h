@@ -89,10 +89,9 @@ typedef struct edge_module {
     /* Once, when the request's memory is freed; only for a request that has a state. */
     void (*clean)(void *state);
 
-    /* As soon as the request has its route, and again when part of its head has been looked at for
-     * the upstream: what run is going to read in memory can be on its way to the processor
-     * meanwhile. Decides nothing; what it keeps in the module's state means nothing where run is
-     * not called. */
+    /* As soon as the request has its route, while its head is yet to be looked at for the upstream:
+     * what run is going to read in memory can be on its way to the processor meanwhile. Decides
+     * nothing; what it keeps in the module's state means nothing where run is not called. */
     void (*prepare)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
     /* Before the request goes to the upstream: NGX_DECLINED to go on with the next module; what
      * edge_deny returned; NGX_AGAIN when the module waits, as edge_module_suspend or

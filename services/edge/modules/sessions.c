@@ -68,7 +68,7 @@ _Static_assert(sizeof(sessions_t) <= SESSIONS_HEAD_BYTES, "the head has room");
 /* What a hash says of where its session is. */
 typedef struct {
     size_t sets[SETS_A_SESSION];
-    size_t generation; /* of the first of these sets */
+    size_t way; /* of them where it is looked for first; its generation in the first set */
     uint64_t tag, bits;
 } where_t;
 
@@ -85,7 +85,7 @@ static where_t where_is(const sessions_t *self, const unsigned char *hash)
     memcpy(words, hash, sizeof(words));
     out.sets[0] = share_of(words[3], self->sets); /* with the generation, by the end alone */
     out.sets[1] = share_of(words[1], self->sets);
-    out.generation = words[3] % WAYS;
+    out.way = words[3] % WAYS;
     out.tag = words[2] | 2;
     out.bits = words[2] >> (64 - TAG_BITS);
     return out;
@@ -108,7 +108,7 @@ static word_t *cell_of(const sessions_t *self, size_t place)
 
 static _Atomic uint32_t *generation_of(const sessions_t *self, const where_t *where)
 {
-    return &set_of(self, where->sets[0])->generations[where->generation];
+    return &set_of(self, where->sets[0])->generations[where->way];
 }
 
 /* ---- start ---- */
@@ -153,14 +153,29 @@ static size_t cells_for(size_t text)
     return (TEXT_AT + text + SESSION_CELL_BYTES - 1) / SESSION_CELL_BYTES;
 }
 
+static uint64_t word_at(const char *cell, size_t i)
+{
+    uint64_t word;
+
+    memcpy(&word, cell + i * sizeof(word), sizeof(word));
+    return word;
+}
+
 /* NH with words of 64 bits (RFC 4418, 5.2.2): two cells have the same one by a chance of 1 in 2^64,
- * for whoever does not know the key. */
-static unsigned __int128 cell_sum(const uint64_t *key, const uint64_t *words)
+ * for whoever does not know the key. The first words count as 0, as many as skip says. */
+static unsigned __int128 cell_sum(const uint64_t *key, const char *cell, size_t skip)
 {
     unsigned __int128 sum = 0;
+    size_t i = 0;
 
-    for (size_t i = 0; i < WORDS; i += 2)
-        sum += (unsigned __int128)(words[i] + key[i]) * (words[i + 1] + key[i + 1]);
+    for (; i + 2 <= skip; i += 2)
+        sum += (unsigned __int128)key[i] * key[i + 1];
+    if (i < skip) {
+        sum += (unsigned __int128)key[i] * (word_at(cell, i + 1) + key[i + 1]);
+        i += 2;
+    }
+    for (; i < WORDS; i += 2)
+        sum += (unsigned __int128)(word_at(cell, i) + key[i]) * (word_at(cell, i + 1) + key[i + 1]);
     return sum;
 }
 
@@ -169,16 +184,13 @@ static unsigned __int128 cell_sum(const uint64_t *key, const uint64_t *words)
 static uint64_t check_of(const sessions_t *self, const sealed_t *sealed)
 {
     unsigned __int128 sums[SESSION_CELLS_MAX];
-    uint64_t words[WORDS], check;
+    uint64_t check;
     size_t cells = cells_for(text_bytes(sealed->lens));
     unsigned char out[crypto_shorthash_BYTES];
 
-    for (size_t i = 0; i < cells; i++) {
-        memcpy(words, (const char *)sealed + i * SESSION_CELL_BYTES, sizeof(words));
-        if (i == 0)
-            memset(words, 0, UNSEALED_WORDS * sizeof(words[0]));
-        sums[i] = cell_sum(self->key, words);
-    }
+    for (size_t i = 0; i < cells; i++)
+        sums[i] = cell_sum(self->key, (const char *)sealed + i * SESSION_CELL_BYTES,
+                           i ? 0 : UNSEALED_WORDS);
     crypto_shorthash(out, (const unsigned char *)sums, cells * sizeof(sums[0]), self->secret);
     memcpy(&check, out, sizeof(check));
     return check | 1;
@@ -248,40 +260,32 @@ static int64_t find_place(const sessions_t *self, const where_t *where, const un
     for (int s = 0; s < SETS_A_SESSION; s++) {
         word_t *tags = tags_of(self, where->sets[s]);
 
-        for (size_t way = 0; way < WAYS; way++)
+        for (size_t i = 0; i < WAYS; i++) {
+            size_t way = (where->way + i) % WAYS;
+
             if (atomic_load_explicit(&tags[way], memory_order_relaxed) == where->tag
                 && load_sealed(self, where->sets[s], way, sealed)
                 && !memcmp(sealed->hash, hash, SESSION_HASH_BYTES) && is_of(sealed->active, where)
                 && is_current(self, where, sealed->generation))
                 return (int64_t)(where->sets[s] * WAYS + way);
+        }
     }
     return -1;
 }
 
-/* The set where most are: another page would be one more walk of the page table for nothing. */
+/* The place where most are: another page would be one more walk of the page table for nothing, and
+ * whoever looked at the tags first would wait for them. */
 void sessions_expect(const sessions_t *self, const unsigned char *hash)
 {
     where_t where = where_is(self, hash);
     word_t *tags = tags_of(self, where.sets[0]);
+    const char *cell = (const char *)cell_of(self, where.sets[0] * WAYS + where.way);
 
     __builtin_prefetch(tags);
     __builtin_prefetch(tags + WAYS / 2);
     __builtin_prefetch(generation_of(self, &where));
-}
-
-void sessions_expect_more(const sessions_t *self, const unsigned char *hash)
-{
-    where_t where = where_is(self, hash);
-    word_t *tags = tags_of(self, where.sets[0]);
-
-    for (size_t way = 0; way < WAYS; way++)
-        if (atomic_load_explicit(&tags[way], memory_order_relaxed) == where.tag) {
-            const char *cell = (const char *)cell_of(self, where.sets[0] * WAYS + way);
-
-            for (size_t at = 0; at < SESSION_CELL_BYTES; at += LINE_BYTES)
-                __builtin_prefetch(cell + at);
-            return;
-        }
+    for (size_t at = 0; at < SESSION_CELL_BYTES; at += LINE_BYTES)
+        __builtin_prefetch(cell + at);
 }
 
 bool sessions_find(const sessions_t *self, const unsigned char *hash, session_t *out)
@@ -321,29 +325,6 @@ static uint64_t worth_of(const sessions_t *self, size_t set, size_t way)
     return atomic_load_explicit(&cell_of(self, set * WAYS + way)[1], memory_order_relaxed);
 }
 
-/* The cells of the set, as many as are needed side by side, whose sessions were idle for longest;
- * *worth is that of the one that was active last among them. */
-static size_t choose_cells(const sessions_t *self, size_t set, size_t cells, uint64_t *worth)
-{
-    size_t best = 0;
-
-    *worth = UINT64_MAX;
-    for (size_t way = 0; way + cells <= WAYS && *worth; way++) {
-        uint64_t most = 0;
-
-        for (size_t i = way; i < way + cells; i++) {
-            uint64_t one = worth_of(self, set, i);
-
-            most = one > most ? one : most;
-        }
-        if (most < *worth) {
-            *worth = most;
-            best = way;
-        }
-    }
-    return best;
-}
-
 static size_t count_free(const sessions_t *self, size_t set)
 {
     word_t *tags = tags_of(self, set);
@@ -354,16 +335,51 @@ static size_t count_free(const sessions_t *self, size_t set)
     return count;
 }
 
+/* When the session among these cells was active that was active last. */
+static uint64_t worth_of_cells(const sessions_t *self, size_t set, size_t way, size_t cells)
+{
+    uint64_t most = 0;
+
+    for (size_t i = way; i < way + cells; i++) {
+        uint64_t one = worth_of(self, set, i);
+
+        most = one > most ? one : most;
+    }
+    return most;
+}
+
+/* The cells of the set, as many as are needed side by side, whose sessions were idle for longest;
+ * *worth is that of the one that was active last among them. Of those that are as good the first
+ * from where the session is looked for first while half of the set is free; then from its begin,
+ * so that cells stay free side by side. */
+static size_t choose_cells(const sessions_t *self, size_t set, size_t wanted, size_t cells,
+                           uint64_t *worth)
+{
+    size_t best = 0, first = count_free(self, set) > WAYS / 2 ? wanted : 0;
+
+    *worth = UINT64_MAX;
+    for (size_t i = 0; i < WAYS && *worth; i++) {
+        size_t way = (first + i) % WAYS;
+        uint64_t most = way + cells > WAYS ? UINT64_MAX : worth_of_cells(self, set, way, cells);
+
+        if (most < *worth) {
+            *worth = most;
+            best = way;
+        }
+    }
+    return best;
+}
+
 /* Of both sets: where nobody loses a place; the first as long as half of it is free, since that is
  * where a session is looked for first; else where more are free. */
 static void choose_place(const sessions_t *self, const where_t *where, size_t cells, size_t *set,
                          size_t *way)
 {
     uint64_t worth, other_worth;
-    size_t other_way = choose_cells(self, where->sets[1], cells, &other_worth);
+    size_t other_way = choose_cells(self, where->sets[1], where->way, cells, &other_worth);
 
     *set = where->sets[0];
-    *way = choose_cells(self, *set, cells, &worth);
+    *way = choose_cells(self, *set, where->way, cells, &worth);
     if (other_worth < worth
         || (other_worth == worth && count_free(self, where->sets[0]) < WAYS / 2
             && count_free(self, where->sets[1]) > count_free(self, where->sets[0]))) {

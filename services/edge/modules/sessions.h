@@ -62,10 +62,8 @@ sessions_t *sessions_init(void *memory, size_t bytes, const unsigned char *secre
 /* Read before identity is asked, and put into the session's generation. */
 uint32_t sessions_generation(const sessions_t *self, const unsigned char *hash);
 
-/* The session is looked for soon: the memory where it can be is fetched meanwhile. First what says
- * where it is; then, some work later, that place itself. */
+/* The session is looked for soon: the memory where it most likely is is fetched meanwhile. */
 void sessions_expect(const sessions_t *self, const unsigned char *hash);
-void sessions_expect_more(const sessions_t *self, const unsigned char *hash);
 
 /* Find a session. False: it is not here. Whether it may be admitted is the caller's question. */
 bool sessions_find(const sessions_t *self, const unsigned char *hash, session_t *out);

@@ -194,6 +194,16 @@ bool sign_in_is_plain(const char *text, size_t len)
     return is_plain_block(block_load(rest));
 }
 
+bool sign_in_is_all_plain(const session_t *session)
+{
+    const char *text = session->text;
+
+    for (int i = 0; i < SESSION_GROUPS; text += session->lens[i++])
+        if (session->lens[i] && (text[0] == ' ' || text[session->lens[i] - 1] == ' '))
+            return false;
+    return sign_in_is_plain(session->text, (size_t)(text - session->text));
+}
+
 static size_t put_part(char *out, const char *text, size_t len, bool of_list)
 {
     static const char digits[] = "0123456789ABCDEF";

@@ -104,6 +104,9 @@ int64_t sign_in_identity_time(int64_t time_ms, int64_t ahead_ms);
 /* Is a text the value of a header as it is? Most names and addresses are. A list never is. */
 bool sign_in_is_plain(const char *text, size_t len);
 
+/* The same of all texts of a session but its groups, which are the last. */
+bool sign_in_is_all_plain(const session_t *session);
+
 /* Write a text as the value of a header: bytes that it may not have, and '%', percent-encoded. Of a
  * list each part has a NUL behind it, which becomes a ',' between two. Returns the bytes written,
  * of at most 3 * len. */

@@ -15,8 +15,13 @@ enum {
     SIGN_IN_SEALED_MAX = 1 << 20, /* bytes of what only identity can read */
     SIGN_IN_PLACE_MAX = 1024,     /* the same */
     SIGN_IN_YEAR_S = 366 * 86400,
-    SIGN_IN_BOUND_BYTES = 16
+    SIGN_IN_BOUND_BYTES = 16,
+    SIGN_IN_HOST_KEPT = 64 /* bytes of a host whose bound is kept */
 };
+
+typedef struct sign_in_bound {
+    unsigned char bytes[SIGN_IN_BOUND_BYTES];
+} sign_in_bound_t;
 
 typedef struct sign_in {
     char *session_cookie, *nonce_cookie; /* names */
@@ -34,6 +39,9 @@ typedef struct sign_in {
     size_t place_len;
     bool is_bound; /* the next is set: sign_in_bind */
     unsigned char bound[SIGN_IN_BOUND_BYTES];
+    size_t host_len; /* of the next: the host that sign_in_bind_at was asked for last; 0: none */
+    char host[SIGN_IN_HOST_KEPT];
+    sign_in_bound_t bound_at; /* what it said */
 } sign_in_t;
 
 /* The hooks parse and free of module.h; module is its name, which the document must have. */
@@ -42,10 +50,6 @@ void sign_in_free(void *config);
 
 /* What machines' tokens at the route under these rules are bound to. */
 const unsigned char *sign_in_bind(sign_in_t *self, const char *route_id);
-
-typedef struct sign_in_bound {
-    unsigned char bytes[SIGN_IN_BOUND_BYTES];
-} sign_in_bound_t;
 
 /* What sessions are bound to: the same, and the host (host_len bytes, without port) at which their
  * cookies are shown. */
