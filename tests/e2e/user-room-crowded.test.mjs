@@ -93,6 +93,26 @@ test('so does one that is far over its limit of sessions, and nobody whose only 
   assert.equal(await metric('users_deleted_for_room'), 0);
 });
 
+test('one that is over its limits comes down to them while nobody signs in, and nobody loses a session in use that is his only one', options, async () => {
+  const limit = 10 + Number(sql("SELECT coalesce(max(n), 0) FROM (SELECT sum(n) AS n FROM object_count WHERE kind IN ('application_user', 'application_session') GROUP BY account_id, kind) one")); // no account of another story is over it
+  const left = (table, id) => Number(sql(`SELECT count(*) FROM ${table} WHERE account_id = '${id}'`));
+  await anew(limit);
+  const { id: inUse } = room.mine;
+  seed(limit + 70, 1, 3, 0); // more than the next account has: it is looked at first
+  await anew(limit);
+  const [keeper] = await signInAll('keeper');
+  idle(5000, keeper);
+  seed(limit + 30, 0, 3, 0);
+  seed(1, limit + 39, 3, 40);
+  await stop();
+  start(limit, { POSTERN_SIGN_IN_TIDY_SECONDS: '1' });
+  await until(() => counted('application_user') <= limit && counted('application_session') <= limit, 'it has as many as it may have', 60000);
+  assert.deepEqual([counted('application_user'), counted('application_session'), await alive([keeper])], [limit, limit, [true]]);
+  assert.deepEqual([left('application_user', inUse), left('application_session', inUse)], [limit + 70, limit + 70]);
+  await until(async () => await metric('users_deleted_for_room') === 32 && await metric('sessions_ended_for_room') === 40, 'all are counted', 60000);
+  assert.deepEqual([await metric('users_refused'), await metric('sessions_refused')], [0, 0]);
+});
+
 test('nobody who has a session makes room while somebody has none, however many have signed in longer ago', options, async () => {
   await anew(1100);
   seed(1000, 1, 10, 40);
