@@ -314,6 +314,28 @@ Test(oidc_keys, a_fetch_whose_flow_is_gone_is_awaited_while_others_wait_for_its_
     cr_assert_eq(op_step(op, crowd.flows[0], &crowd.wants[0]), PROVIDER_DONE, "%s", why(&crowd, 0));
 }
 
+Test(oidc_keys, rubbish_hides_a_key_that_was_changed_under_its_id_for_ten_seconds_at_most)
+{
+    A_PROVIDER;
+    EVP_PKEY *stranger = op_key("ES256"), *former = op->key;
+
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    for (int i = 0; i < 100; i++) { /* as often as anybody likes */
+        cr_assert_eq(comes(op, stranger, "k1"), PROVIDER_INVALID, "%s", op->why);
+        op->now_s += i % 2;
+    }
+    cr_assert_leq(op->calls[OP_KEYS], 1 + 1 + 50 / PROVIDER_CACHE_WRONG_S);
+    cr_assert_eq(comes(op, stranger, "k1"), PROVIDER_INVALID, "%s", op->why);
+    op->key = op_key("ES256");
+    json_decref(op->documents[OP_KEYS]);
+    op->documents[OP_KEYS] = json_pack("{s:[o]}", "keys", op_jwk(op->key, op->alg, "k1"));
+    op->now_s += PROVIDER_CACHE_WRONG_S;
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    cr_assert_eq(comes(op, former, "k1"), PROVIDER_INVALID, "%s", op->why);
+    EVP_PKEY_free(stranger);
+    EVP_PKEY_free(former);
+}
+
 Test(oidc_keys, a_wrong_signature_uses_up_no_turn_of_keys_that_are_new)
 {
     A_PROVIDER;
@@ -324,7 +346,7 @@ Test(oidc_keys, a_wrong_signature_uses_up_no_turn_of_keys_that_are_new)
         cr_assert_eq(comes(op, stranger, "k1"), PROVIDER_INVALID, "%s", op->why);
         cr_assert(strstr(op->why, "its signature is wrong"), "%s", op->why);
     }
-    cr_assert_eq(op->calls[OP_KEYS], 2, "once an hour");
+    cr_assert_eq(op->calls[OP_KEYS], 2, "one at once");
     change_keys(op, "k2");
     cr_assert_eq(comes(op, op->key, "k2"), PROVIDER_DONE, "%s", op->why);
     cr_assert_eq(op->calls[OP_KEYS], 3);
