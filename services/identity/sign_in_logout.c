@@ -15,8 +15,8 @@
 enum {
     TOKEN_MAX = 16 << 10,
     BATCH = 100,   /* sessions that one transaction ends */
-    KEY_MS = 8000, /* a token of a key that may be new waits for newer keys; with the fetch after
-                        that it is within an edge's deadline (20 s) */
+    KEY_MS = 8000, /* a token waits for keys that cannot be had now, or that may be newer; with the
+                        fetch after that it is within an edge's deadline (20 s) */
     KEY_AGAIN_MS = 1000
 };
 
@@ -61,14 +61,15 @@ static int begin_logout(crud_t *crud, const request_t *request, problem_t *probl
     return r;
 }
 
-/* May the token be of a key that is new, which can be told in a moment? What is refused now is
- * lost: few providers send it again. */
+/* Nobody can tell now whether the token is good: its key may be new, or the provider's documents do
+ * not come. That can be told in a moment, and what is refused now is lost: few providers send it
+ * again. */
 static bool is_to_wait(const crud_t *crud, run_t *run)
 {
     const int64_t now = bus_mono_ms();
 
-    return run->step == PROVIDER_UNAVAILABLE && oidc_may_be_new(run->engine_flow)
-           && now - run->began_ms < KEY_MS && crud->request->deadline_ms - now > KEY_AGAIN_MS
+    return run->step == PROVIDER_UNAVAILABLE && now - run->began_ms < KEY_MS
+           && crud->request->deadline_ms - now > KEY_AGAIN_MS
            && key_wait_take(&run->key_wait, run->sealed.account);
 }
 

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import test from 'node:test';
 import { Browser, ask } from '../support/browser.mjs';
 import { oidcProvider, signingKey } from '../support/oidc-provider.mjs';
-import { edge, elsewhere, endpoint, forgetUsers, through, upstream } from '../support/postern.mjs';
+import { edge, elsewhere, endpoint, forgetUsers, through, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS, options = { skip, timeout: 300000 };
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`, API = 'https://api.story.test', MANY = 12;
@@ -123,4 +123,15 @@ test('key ids that anybody makes up keep neither sign-outs nor programs from not
     assert.equal(await stays(place, value), false);
     assert.equal(await program(place), 200);
   }
+});
+
+test('a sign-out by a new key waits for a key set that does not come at once', options, async (t) => {
+  const place = await setting(t), { provider } = place, values = [await signedIn(place, 'person0'), await signedIn(place, 'person1')];
+  provider.rotate();
+  provider.calls.jwks = 0;
+  provider.down = true;
+  const came = Promise.all(values.map((_, i) => logout(place, logoutToken(place, `person${i}`))));
+  try { await until(() => provider.calls.jwks > 0, 'the key set is asked for', 60000); } finally { provider.down = false; }
+  assert.deepEqual(await came, ['heard', 'heard']);
+  assert.deepEqual(await Promise.all(values.map((value) => stays(place, value))), [false, false]);
 });
