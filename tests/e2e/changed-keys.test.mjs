@@ -130,8 +130,15 @@ test('a sign-out by a new key waits for a key set that does not come at once', o
   provider.rotate();
   provider.calls.jwks = 0;
   provider.down = true;
-  const came = Promise.all(values.map((_, i) => logout(place, logoutToken(place, `person${i}`))));
+  const began = Date.now(), tokens = values.map((_, i) => logoutToken(place, `person${i}`));
+  const came = Promise.all(tokens.map(async (token) => ({ token, answer: await logout(place, token), waited: Date.now() - began })));
   try { await until(() => provider.calls.jwks > 0, 'the key set is asked for', 60000); } finally { provider.down = false; }
-  assert.deepEqual(await came, ['heard', 'heard']);
+  for (const { token, answer, waited } of await came) {
+    if (answer === 'heard') continue;
+    // On a slow machine it may not be here before the token has waited for 8 s: a provider that sends it again is heard then.
+    assert.match(answer, /^400 .*"temporarily_unavailable"/);
+    assert.ok(waited >= 8000, `refused after ${waited} ms`);
+    await until(async () => await logout(place, token) === 'heard', 'it is heard', 60000);
+  }
   assert.deepEqual(await Promise.all(values.map((value) => stays(place, value))), [false, false]);
 });

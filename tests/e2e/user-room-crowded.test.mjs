@@ -106,7 +106,7 @@ test('one that is over its limits comes down to them while nobody signs in, and 
   seed(1, limit + 39, 3, 40);
   await stop();
   start(limit, { POSTERN_SIGN_IN_TIDY_SECONDS: '1' });
-  await until(() => counted('application_user') <= limit && counted('application_session') <= limit, 'it has as many as it may have', 60000);
+  await until(() => counted('application_user') <= limit && counted('application_session') <= limit, 'it has as many as it may have', 120000);
   assert.deepEqual([counted('application_user'), counted('application_session'), await alive([keeper])], [limit, limit, [true]]);
   assert.deepEqual([left('application_user', inUse), left('application_session', inUse)], [limit + 70, limit + 70]);
   await until(async () => await metric('users_deleted_for_room') === 32 && await metric('sessions_ended_for_room') === 40, 'all are counted', 60000);
