@@ -1,5 +1,6 @@
-/* Logout tokens that wait until a provider's keys may be fetched again: few of an account at a
- * time, because each has a place of its edge's that tokens whose key is known must not lack. */
+/* Logout tokens that wait until a provider's keys can be had, or may be fetched again: few of an
+ * account at a time, because each has a place of its edge's that tokens whose key is known must not
+ * lack. */
 #pragma once
 
 #include <stdbool.h>

@@ -406,11 +406,6 @@ const oidc_logout_t *oidc_ended(void *flow)
     return &((oidc_flow_t *)flow)->ended;
 }
 
-bool oidc_may_be_new(void *flow)
-{
-    return ((oidc_flow_t *)flow)->is_out_of_turn;
-}
-
 static const char *oidc_why(void *flow)
 {
     return ((oidc_flow_t *)flow)->why;

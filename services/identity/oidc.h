@@ -28,10 +28,6 @@ typedef struct oidc_logout {
 /* After DONE of PROVIDER_ENDED: what the provider ends; the flow's. */
 const oidc_logout_t *oidc_ended(void *flow);
 
-/* After UNAVAILABLE: the token may be good, of a key that the provider has now and the set that is
- * here has not. A flow that is begun a few seconds later can tell. */
-bool oidc_may_be_new(void *flow);
-
 /* Read a logout token (OpenID Connect Back-Channel Logout 1.0, 2.6), signed with a key of the
  * provider's set. NULL: it is good, and *out is set; else what is wrong with it, one line. */
 const char *oidc_logout_read(oidc_logout_t *out, const char *token, const char *keys,

@@ -13,7 +13,7 @@
 enum {
     SHARED_DOCUMENTS = 1000,
     SHARED_BYTES = 32 << 20,
-    TURNS = 8192,    /* fetches out of turn that are remembered, and what they were for */
+    TURNS = 8192,    /* fetches out of turn that are remembered, and as many of what for */
     FETCHES = 8192,  /* that are under way */
     SORT_FETCH = -1, /* where an asker stands otherwise */
     SORT_VAIN = -2,  /* the same */
@@ -60,7 +60,7 @@ struct provider_cache {
     size_t count, count_max, bytes, bytes_max;
     owner_t *owners;
     size_t owner_count;
-    turn_t *turns;
+    turn_t *turns, *vains; /* fetches; what for: by themselves, so that neither takes the other's */
     fetching_t *fetches;
     uint64_t fetch_count;                            /* that there were */
     unsigned char secret[crypto_shorthash_KEYBYTES]; /* of hashes, which nobody else can tell */
@@ -88,6 +88,7 @@ provider_cache_t *provider_cache_new(size_t count, size_t bytes)
     self->owners =
         memory_need(calloc(count ? count : 1, sizeof(*self->owners)), "the cache of providers");
     self->turns = memory_need(calloc(TURNS, sizeof(*self->turns)), "the cache of providers");
+    self->vains = memory_need(calloc(TURNS, sizeof(*self->vains)), "the cache of providers");
     self->fetches = memory_need(calloc(FETCHES, sizeof(*self->fetches)), "the cache of providers");
     randombytes_buf(self->secret, sizeof(self->secret));
     pthread_mutex_init(&self->lock, NULL);
@@ -168,6 +169,7 @@ void provider_cache_destroy(provider_cache_t **self_p)
     free(self->entries);
     free(self->owners);
     free(self->turns);
+    free(self->vains);
     free(self->fetches);
     free(self);
 }
@@ -337,7 +339,7 @@ static bool turn_take(provider_cache_t *self, uint64_t hash, provider_doubt_t do
 /* Has what the document lacks been looked for in vain a moment ago? */
 static bool is_in_vain(const provider_cache_t *self, uint64_t hash, int64_t now_s)
 {
-    const turn_t *turn = &self->turns[hash % TURNS];
+    const turn_t *turn = &self->vains[hash % TURNS];
 
     return turn->hash == hash && turn->until_s > now_s
            && !is_ahead(turn->until_s, now_s, PROVIDER_CACHE_VAIN_S);
@@ -360,7 +362,7 @@ static uint64_t fetch_again(provider_cache_t *self, const provider_wanted_t *wan
         || !turn_take(self, turn, wanted->doubt, is_again ? PROVIDER_CACHE_LEFT : 0, now_s))
         return 0;
     if (lacks && !is_again)
-        self->turns[vain % TURNS] =
+        self->vains[vain % TURNS] =
             (turn_t){.hash = vain, .until_s = now_s + PROVIDER_CACHE_VAIN_S};
     return fetch_add(self, fetch, now_s);
 }

@@ -28,7 +28,7 @@ enum {
     PROVIDER_CACHE_SPARE = 4,
     PROVIDER_CACHE_LEFT = 2,
     PROVIDER_CACHE_VAIN_S = 60,
-    PROVIDER_CACHE_WRONG_S = 3600,   /* between two for what the document contradicts */
+    PROVIDER_CACHE_WRONG_S = 10,     /* between two for what the document contradicts */
     PROVIDER_CACHE_FETCH_MAX_S = 60, /* no fetch is under way for longer */
     PROVIDER_CACHE_WAITS_MAX = 2     /* fetches of others that one flow waits for */
 };
@@ -42,7 +42,9 @@ typedef enum provider_asker {
 } provider_asker_t;
 
 /* Why a fetch out of turn is wanted. Anybody can bring what the document contradicts, and that is
- * hardly ever because the document is old: it has turns of its own, which are rarer. */
+ * hardly ever because the document is old: it has turns of its own, which are rarer, and one at a
+ * time. What is fetched for rubbish is there for everybody, so whoever uses them up hides a key
+ * that was changed under its id for no longer than lies between two. */
 typedef enum provider_doubt {
     PROVIDER_DOUBT_LACKS, /* the document has nothing of the kind: a key id that is new */
     PROVIDER_DOUBT_WRONG  /* the document has it, and says otherwise: a signature is wrong */
@@ -106,8 +108,8 @@ bool provider_cache_begin(provider_cache_t *self, const char *account, const cha
                           const char *name, int64_t now_s, uint64_t *ret_fetch);
 
 /* May a fresh document be fetched out of turn, because of a doubt? FETCH for each account, asker
- * and document 10 times a minute, and 4 more at once, where it LACKS something, and once an hour
- * where it is WRONG. WAIT while any fetch of it for the account is under way, up to
+ * and document 10 times a minute, and 4 more at once, where it LACKS something, and 6 times a
+ * minute where it is WRONG. WAIT while any fetch of it for the account is under way, up to
  * PROVIDER_CACHE_WAITS_MAX times. *ret_fetch is the fetch's number, for provider_cache_end; 0 with
  * NO. */
 provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,

@@ -88,11 +88,10 @@ int session_end_found(crud_t *crud, const char *account, const char *source, con
                       problem_t *problem);
 
 /* In a transaction: what a person is called now, and that its provider was asked; and how long the
- * session lasts by the module as it is now, also in *session, unless that is_behind: there are
- * newer rules, and it is theirs to say so. 0 | ERR_SESSION_GONE | ERR_SESSION_STALE: it is beyond
- * that module | fault. */
+ * session lasts by the module as it is now, also in *session. 0 | ERR_SESSION_GONE |
+ * ERR_SESSION_STALE: it is beyond that module | fault. */
 int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
-                    const person_t *person, bool is_behind);
+                    const person_t *person);
 /* The same of one that these rules admit by what its provider has said before. */
 int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed);
 /* What an edge is told that has older rules: they admit it, for no longer than they and the newer

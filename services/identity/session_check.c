@@ -108,43 +108,86 @@ static int put_off(crud_t *crud, const char *id)
                    2, id, wait);
 }
 
-/* What the provider said is of no use here, because newer rules have judged the session, or there
- * are some: who asks next need not wait until this call's turn is over. outcome | fault. */
-static int give_turn_back(crud_t *crud, const char *id, int outcome)
+/* What the provider said is of no use here, because newer rules came while it was asked: who asks
+ * next need not wait until this call's turn is over. is_doubted: it vouches for the session no
+ * more, so rules that have not judged it yet must not do so by what it said before. outcome |
+ * fault. */
+static int give_turn_back(crud_t *crud, const char *id, bool is_doubted, int outcome)
 {
     int r;
 
     crud->changes = true;
     r = pg_exec(crud->pg, NULL,
-                "UPDATE sign_in_session SET checking_until_ms = 0 WHERE session_id = $1", 1, id);
+                "UPDATE sign_in_session SET checking_until_ms = 0, "
+                "source = CASE WHEN $2::boolean THEN '' ELSE source END WHERE session_id = $1",
+                2, id, is_doubted ? "t" : "f");
     return r ? r : outcome;
 }
+
+/* Are there newer rules than these: those by which the session was judged, or others that are
+ * known? 0 | fault. */
+static int find_newer(crud_t *crud, const session_t *session, const sealed_t *sealed,
+                      bool *ret_newer)
+{
+    *ret_newer = session_is_beyond(session, sealed);
+    return *ret_newer ? 0 : rules_newest_find(crud, sealed, ret_newer);
+}
+
+/* ---- its end ---- */
 
 /* Whose word ends a session. */
 typedef enum ender {
     ENDER_RULES,   /* which count as far as there are no newer ones */
-    ENDER_PROVIDER /* what it vouches for no more is over, whatever the rules say */
+    ENDER_PROVIDER /* what it vouches for no more is over; of older rules, if newer ask the same */
 } ender_t;
 
+/* Do the rules that judged the session last ask the provider for the same as these do: by the same
+ * client, for the same scopes, teams and organizations? Its word is one for both then. In a
+ * transaction that has locked the session. 0 | ERR_SESSION_STALE: another | ERR_SESSION_GONE |
+ * fault. */
+static int check_source(crud_t *crud, const session_t *session, const sealed_t *sealed)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char source[WORDS_HEX_SIZE];
+    int r = session_source(sealed, source);
+
+    if (!r)
+        r = pg_exec(crud->pg, &res, "SELECT source FROM sign_in_session WHERE session_id = $1", 1,
+                    session->id);
+    if (r || !PQntuples(res))
+        return r ? r : ERR_SESSION_GONE;
+    return words_equal(PQgetvalue(res, 0, 0), source) ? 0 : ERR_SESSION_STALE;
+}
+
+/* May it end, in a transaction that locks it? As check_source. is_behind: there are newer rules,
+ * which need not have judged it. */
+static int check_end(crud_t *crud, const session_t *session, const sealed_t *sealed, ender_t ender,
+                     bool is_behind)
+{
+    int r = session_lock_rules(crud, session, sealed, true);
+
+    if (r == ERR_SESSION_STALE && ender == ENDER_PROVIDER)
+        return check_source(crud, session, sealed);
+    return !r && is_behind ? ERR_SESSION_STALE : r;
+}
+
 /* End it; where newer rules are known than those that would end it, it is over at their edge alone,
- * which is behind. 0 | ERR_SESSION_STALE: it is beyond the rules by now | fault. */
+ * which is behind. 0 | ERR_SESSION_STALE: newer rules are to judge it | fault. */
 static int end_session(crud_t *crud, const session_t *session, const sealed_t *sealed,
                        ender_t ender, reply_t *reply)
 {
     session_act_t act;
     bool is_behind = false;
-    int r = ender == ENDER_RULES ? rules_newest_find(crud, sealed, &is_behind) : 0;
+    int r = find_newer(crud, session, sealed, &is_behind);
 
-    if (r || is_behind)
+    if (r || (is_behind && ender == ENDER_RULES))
         return r;
     r = crud_begin(crud);
     crud->request_key[0] = '\0';
     session_act_as(&act, crud, session->account, session->user,
                    person_vouched_email(&session->person), "RULES");
     if (!r)
-        r = session_lock_rules(crud, session, sealed, true);
-    if (r == ERR_SESSION_STALE && ender == ENDER_PROVIDER)
-        r = 0;
+        r = check_end(crud, session, sealed, ender, is_behind);
     if (!r)
         r = session_end(crud, session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);
@@ -190,9 +233,9 @@ static bool is_known_enough(const session_t *session, const sealed_t *sealed)
            && !is_due(session_due_ms(sealed, session->checked_ms));
 }
 
-/* Rules that are older than those by which it was judged last: of an edge that is behind, perhaps
- * because it cannot reach postern-routes. They may admit or refuse it, at that edge; nothing of
- * what they say is kept, and the provider is not asked for them. */
+/* Rules that are older than others, which judged it last or are known: of an edge that is behind,
+ * perhaps because it cannot reach postern-routes. They may admit or refuse it, at that edge;
+ * nothing of what they say is kept, and the provider is not asked for them. */
 static int judge_by_older(session_t *session, const sealed_t *sealed, reply_t *reply)
 {
     char why[WHY_SIZE] = "";
@@ -250,7 +293,8 @@ static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_
     return r;
 }
 
-/* What the provider says now, and what that means for the session. */
+/* What the provider says now, and what that means for the session; is_behind: newer rules came
+ * while it was asked. */
 static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool is_behind,
                         reply_t *reply)
 {
@@ -263,6 +307,8 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool
     if (run->step == PROVIDER_DENIED)
         return deny(crud, session, &run->sealed, ender, run->sealed.engine->why(run->engine_flow),
                     reply);
+    if (run->step != PROVIDER_DONE && is_behind)
+        return ERR_SESSION_STALE;
     if (run->step != PROVIDER_DONE) {
         r = put_off(crud, session->id);
         return r ? r
@@ -275,12 +321,14 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool
                     "the identity provider speaks of somebody else", reply);
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &now, why, sizeof(why)))
         return deny(crud, session, &run->sealed, ENDER_RULES, why, reply);
+    if (is_behind)
+        return ERR_SESSION_STALE;
     old = person_tokens(&session->person);
     person_add_tokens(&now, old);
     r = crud_begin(crud);
     crud->request_key[0] = '\0';
     if (!r)
-        r = session_checked(crud, session, &run->sealed, &now, is_behind);
+        r = session_checked(crud, session, &run->sealed, &now);
     return crud_end(crud, r, &reply->revision);
 }
 
@@ -301,21 +349,8 @@ static int take_answer(crud_t *crud, run_t *run, const wait_answer_t *came)
     return r;
 }
 
-/* Rules of before have had the provider asked, and admit by what it said. */
-static int answer_by_older(crud_t *crud, const session_t *session, const sealed_t *sealed,
-                           reply_t *reply)
-{
-    _cleanup_(session_done) session_t after = {0};
-    int r = session_load(crud, session->hash, &after);
-
-    if (r)
-        return r;
-    return is_good(&after, sealed->digest) ? answer_session(&after, reply)
-                                           : judge_by_older(&after, sealed, reply);
-}
-
-/* The session must be checked, and the rules are there. Where they are older than others keep what
- * the provider said, and nothing of what they say themselves. */
+/* The session must be checked, and the rules are there. Where newer ones came while the provider
+ * was asked, nothing of what it said is kept but new tokens: they ask it themselves. */
 static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, reply_t *reply)
 {
     bool is_behind = false;
@@ -329,15 +364,15 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
     if (!r && !run->ended)
         r = run_ask(crud, run, run_p);
     if (!r)
-        r = rules_newest_find(crud, &run->sealed, &is_behind);
+        r = find_newer(crud, session, &run->sealed, &is_behind);
     if (!r)
         r = judge_person(crud, run, session, is_behind, reply);
     if (r == ERR_SESSION_STALE || r == ERR_SIGN_IN_DENIED)
-        return give_turn_back(crud, session->id, r);
-    if (r)
-        return r;
-    return is_behind ? answer_by_older(crud, session, &run->sealed, reply)
-                     : answer_admitted(crud, session, &run->sealed, reply);
+        return give_turn_back(crud, session->id,
+                              run->step == PROVIDER_DENIED && run->is_told
+                                  && !session_is_beyond(session, &run->sealed),
+                              r);
+    return r ? r : answer_admitted(crud, session, &run->sealed, reply);
 }
 
 /* ---- rules that have changed ---- */
@@ -358,21 +393,23 @@ static int judge_anew(crud_t *crud, session_t *session, const sealed_t *sealed, 
     return r ? r : answer_admitted(crud, session, sealed, reply);
 }
 
-/* Rules other than those by which it was judged last, and not older ones. If there are newer ones
- * than these, whose edge is behind all the same, it is nobody's but theirs to keep what they
- * say; and of a session that is due the provider has to be asked first. */
-static int judge_by_other(crud_t *crud, session_t *session, run_t *run, run_t **run_p,
-                          reply_t *reply)
+/* Judge a session that these rules have not admitted, or that is due. Where there are newer ones it
+ * is nobody's but theirs to keep what they say, or to ask the provider. */
+static int judge_session(crud_t *crud, session_t *session, run_t *run, run_t **run_p,
+                         reply_t *reply)
 {
     bool is_behind = false;
-    int r = rules_newest_find(crud, &run->sealed, &is_behind);
+    int r = find_newer(crud, session, &run->sealed, &is_behind);
 
     if (r)
         return r;
-    if (!is_behind)
-        return judge_anew(crud, session, &run->sealed, reply);
-    return is_due(session->due_ms) ? recheck(crud, session, run, run_p, reply)
-                                   : judge_by_older(session, &run->sealed, reply);
+    if (is_behind)
+        return judge_by_older(session, &run->sealed, reply);
+    if (!session_is_of_client(session, &run->sealed))
+        return deny(crud, session, &run->sealed, ENDER_RULES,
+                    "the route asks its provider as another client now", reply);
+    return is_known_enough(session, &run->sealed) ? judge_anew(crud, session, &run->sealed, reply)
+                                                  : recheck(crud, session, run, run_p, reply);
 }
 
 /* The sealed module must be that of the session. */
@@ -424,12 +461,6 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
         return ERR_SESSION_GONE;
     if (!run->engine_flow && is_good(&session, run->sealed.digest))
         return answer_session(&session, reply);
-    if (!run->engine_flow && session_is_beyond(&session, &run->sealed))
-        return judge_by_older(&session, &run->sealed, reply);
-    if (!run->engine_flow && !session_is_of_client(&session, &run->sealed))
-        return deny(crud, &session, &run->sealed, ENDER_RULES,
-                    "the route asks its provider as another client now", reply);
-    if (!run->engine_flow && is_known_enough(&session, &run->sealed))
-        return judge_by_other(crud, &session, run, fresh ? &fresh : &run, reply);
-    return recheck(crud, &session, run, fresh ? &fresh : &run, reply);
+    return run->engine_flow ? recheck(crud, &session, run, fresh ? &fresh : &run, reply)
+                            : judge_session(crud, &session, run, fresh ? &fresh : &run, reply);
 }

@@ -363,21 +363,6 @@ static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
     return r || PQntuples(res) ? r : ERR_SESSION_GONE;
 }
 
-/* Rules of before have had the provider asked: when that is due again, and nothing else of theirs.
- */
-static int set_due(crud_t *crud, session_t *session, const sealed_t *sealed)
-{
-    char due[24], until[24];
-
-    session->due_ms = session_due_ms(sealed, session->checked_ms);
-    snprintf(due, sizeof(due), "%" PRId64, session->due_ms);
-    snprintf(until, sizeof(until), "%" PRId64, session->until_ms);
-    return pg_exec(crud->pg, NULL,
-                   "UPDATE sign_in_session SET due_ms = $2::bigint, until_ms = $3::bigint "
-                   "WHERE session_id = $1",
-                   3, session->id, due, until);
-}
-
 /* One that a version before made is of the cookie's name that is in force now. 0 | fault. */
 static int note_place(crud_t *crud, const session_t *session, const sealed_t *sealed)
 {
@@ -417,7 +402,7 @@ void session_narrow(session_t *session, const sealed_t *sealed)
 }
 
 int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
-                    const person_t *person, bool is_behind)
+                    const person_t *person)
 {
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
@@ -445,7 +430,7 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
     if (!r)
         r = note_place(crud, session, sealed);
     if (!r)
-        r = is_behind ? set_due(crud, session, sealed) : set_limits(crud, session, sealed);
+        r = set_limits(crud, session, sealed);
     if (!r)
         r = update_user(crud, sealed->account, person, session->user, user);
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;

@@ -15,8 +15,8 @@
 enum {
     TOKEN_MAX = 16 << 10,
     BATCH = 100,   /* sessions that one transaction ends */
-    KEY_MS = 8000, /* a token of a key that may be new waits for newer keys; with the fetch after
-                        that it is within an edge's deadline (20 s) */
+    KEY_MS = 8000, /* a token waits for keys that cannot be had now, or that may be newer; with the
+                        fetch after that it is within an edge's deadline (20 s) */
     KEY_AGAIN_MS = 1000
 };
 
@@ -61,14 +61,15 @@ static int begin_logout(crud_t *crud, const request_t *request, problem_t *probl
     return r;
 }
 
-/* May the token be of a key that is new, which can be told in a moment? What is refused now is
- * lost: few providers send it again. */
+/* Nobody can tell now whether the token is good: its key may be new, or the provider's documents do
+ * not come. That can be told in a moment, and what is refused now is lost: few providers send it
+ * again. */
 static bool is_to_wait(const crud_t *crud, run_t *run)
 {
     const int64_t now = bus_mono_ms();
 
-    return run->step == PROVIDER_UNAVAILABLE && oidc_may_be_new(run->engine_flow)
-           && now - run->began_ms < KEY_MS && crud->request->deadline_ms - now > KEY_AGAIN_MS
+    return run->step == PROVIDER_UNAVAILABLE && now - run->began_ms < KEY_MS
+           && crud->request->deadline_ms - now > KEY_AGAIN_MS
            && key_wait_take(&run->key_wait, run->sealed.account);
 }
 
@@ -147,7 +148,8 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
                    "JOIN application_user u ON u.id = a.application_user_id "
                    "WHERE s.provider_hash = $5 AND s.provider_hash > '' "
                    "UNION SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM application_user u "
-                   "JOIN application_session a ON a.application_user_id = u.id "
+                   "JOIN application_session a ON a.account_id = u.account_id "
+                   "     AND a.application_user_id = u.id "
                    "JOIN sign_in_session s ON s.session_id = a.id "
                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
                    "AND s.module = 'oidc' AND coalesce(s.client_hash, $4) = $4 "

@@ -135,7 +135,8 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
     snprintf(most, sizeof(most), "%d", BATCH);
     return pg_exec(crud->pg, ret_res,
                    "SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM application_user u "
-                   "JOIN application_session a ON a.application_user_id = u.id "
+                   "JOIN application_session a ON a.account_id = u.account_id "
+                   "     AND a.application_user_id = u.id "
                    "JOIN sign_in_session s ON s.session_id = a.id "
                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
                    "AND (coalesce(u.name_form, '') = '' OR u.name_form LIKE $7) "

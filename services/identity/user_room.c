@@ -14,10 +14,12 @@ enum {
     PLACES_MAX = 8,     /* that one sign-in makes together with its user and session: sign-ins that
                            came at once may have made more than the limit, because none of them sees
                            the others' */
-    CUT_MAX = 32,       /* that one sign-in makes before, where the account is over its limit */
+    CUT_MAX = 32,       /* that one transaction makes where the account is over its limit */
     NEAR_PERCENT = 90,  /* of the limit: from there on idle users are deleted */
     ACCOUNTS_MAX = 20,  /* of one run */
     BATCHES = 10,       /* of ROOM_BATCH users, of one account and run */
+    CUTS = 100,         /* of CUT_MAX, of one account, kind and run, */
+    CUTS_MS = 5000,     /* and for so long, of all */
     COMPLAIN_MS = 60000 /* between two lines in the log */
 };
 
@@ -295,8 +297,10 @@ int user_room_end(crud_t *crud, user_room_t *room, int r, int64_t *ret_revision)
 
 /* Make the places by which the account is over its limit, some of them where there are many, and
  * keep them, whatever becomes of the sign-in: else all sign-ins would make the first of them again,
- * and nobody got in. 0 | ERR_LIMIT_EXCEEDED: there is nobody to give way | fault. */
-static int cut_down(crud_t *crud, user_room_t *room, const kind_t *kind, problem_t *problem)
+ * and nobody got in. *ret_more: there were more than those. 0 | ERR_LIMIT_EXCEEDED: there is nobody
+ * to give way | fault. */
+static int cut_down(crud_t *crud, user_room_t *room, const kind_t *kind, problem_t *problem,
+                    bool *ret_more)
 {
     int64_t over = 0, revision = 0;
     int r = crud_begin(crud), count = 0;
@@ -310,6 +314,7 @@ static int cut_down(crud_t *crud, user_room_t *room, const kind_t *kind, problem
         r = make_place(crud, room, kind, problem);
         count += !r;
     }
+    *ret_more = !r && count < over;
     if (r == ERR_LIMIT_EXCEEDED && count)
         r = 0;
     return user_room_end(crud, room, r, &revision);
@@ -340,6 +345,7 @@ static int refuse(const user_room_t *room)
 
 int user_room_widen(crud_t *crud, user_room_t *room, problem_t *problem)
 {
+    bool more;
     int r = 0;
 
     if (!room->full) /* the limit is none of these two */
@@ -348,7 +354,7 @@ int user_room_widen(crud_t *crud, user_room_t *room, problem_t *problem)
         return refuse(room);
     if (room->is_over)
         r = room->is_cut[is_user(room->full)] ? ERR_LIMIT_EXCEEDED
-                                              : cut_down(crud, room, room->full, problem);
+                                              : cut_down(crud, room, room->full, problem, &more);
     if (r)
         return r == ERR_LIMIT_EXCEEDED ? refuse(room) : r;
     forget_problem(problem);
@@ -409,21 +415,72 @@ static int tidy_account(crud_t *crud, const char *account, reply_t *reply)
     return r;
 }
 
-/* What is wrong with one account is no reason to leave out the others, and what comes after. */
+/* What is wrong with one account is no reason to leave out the others, and what comes after. r, or
+ * 0: it was logged. */
+static int pass_over(const char *account, int r, reply_t *reply)
+{
+    if (!r || r == PG_DOWN)
+        return r;
+    log_warn("account=%s its idle users and sessions cannot be deleted now: %s", account,
+             r == PG_AGAIN || r > 0 ? outcome_name(r) : fault_text());
+    forget_problem(&reply->problem);
+    return 0;
+}
+
+/* ---- over a limit ---- */
+
+static int find_over(crud_t *crud, PGresult **ret_res)
+{
+    char limit[24], most[16];
+
+    snprintf(limit, sizeof(limit), "%" PRId64, (int64_t)crud->object_limit);
+    snprintf(most, sizeof(most), "%d", ACCOUNTS_MAX);
+    return pg_exec(crud->pg, ret_res,
+                   "SELECT account_id, kind FROM object_count "
+                   "WHERE kind IN ('application_user', 'application_session') "
+                   "GROUP BY account_id, kind HAVING sum(n) > $1::bigint ORDER BY sum(n) DESC "
+                   "LIMIT $2::int",
+                   2, limit, most);
+}
+
+/* Nobody needs a place now, so nothing goes that is in use. */
+static int tidy_over(crud_t *crud, const char *account, const kind_t *kind, int64_t until_ms,
+                     reply_t *reply)
+{
+    const person_t nobody = {.provider_name = "", .provider_url = ""};
+    user_room_t room = {.account = account, .newcomer = &nobody};
+    bool more = true;
+    int r = 0;
+
+    for (int i = 0; !r && more && i < CUTS && bus_mono_ms() < until_ms; i++) {
+        crud->request_key[0] = '\0';
+        r = cut_down(crud, &room, kind, &reply->problem, &more);
+    }
+    if (r != ERR_LIMIT_EXCEEDED)
+        return r;
+    forget_problem(&reply->problem);
+    return 0; /* all that are left are in use */
+}
+
 int user_room_tidy(crud_t *crud, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *accounts = NULL;
+    _cleanup_(pgresult_clear) PGresult *over = NULL;
+    const int64_t until_ms = bus_mono_ms() + CUTS_MS;
     int r = crud->object_limit ? find_accounts(crud, &accounts) : 0;
 
     for (int i = 0; !r && accounts && i < PQntuples(accounts); i++) {
-        r = tidy_account(crud, PQgetvalue(accounts, i, 0), reply);
-        if (!r || r == PG_DOWN)
-            continue;
-        log_warn("account=%s its idle users cannot be deleted now: %s", PQgetvalue(accounts, i, 0),
-                 r == PG_AGAIN || r > 0 ? outcome_name(r) : fault_text());
-        problem_done(&reply->problem);
-        reply->problem = (problem_t){0};
-        r = 0;
+        const char *account = PQgetvalue(accounts, i, 0);
+
+        r = pass_over(account, tidy_account(crud, account, reply), reply);
+    }
+    if (!r && crud->object_limit)
+        r = find_over(crud, &over);
+    for (int i = 0; !r && over && i < PQntuples(over); i++) {
+        const char *account = PQgetvalue(over, i, 0);
+        const kind_t *kind = kind_find(PQgetvalue(over, i, 1));
+
+        r = pass_over(account, tidy_over(crud, account, kind, until_ms, reply), reply);
     }
     return r;
 }

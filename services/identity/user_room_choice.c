@@ -155,7 +155,7 @@ int room_find_sole(crud_t *crud, const char *account, const person_t *newcomer, 
         "     CASE WHEN j.is_idle AND j.is_most THEN 0 WHEN j.is_idle THEN 1 ELSE 2 END AS turn "
         "     FROM judged j WHERE j.provider_url IS NOT NULL "
         "     AND ((j.is_idle AND (j.is_most OR j.is_own)) "
-        "          OR (j.is_most AND NOT j.is_own AND 2 * j.n > j.whole)) "
+        "          OR (j.is_most AND NOT j.is_own AND $5::text > '' AND 2 * j.n > j.whole)) "
         "     AND NOT EXISTS (SELECT 1 FROM application_session o "
         "          WHERE o.application_user_id = j.application_user_id AND o.id <> j.id) "
         "     ORDER BY turn, j.last_active, j.id LIMIT " CANDIDATES ") "

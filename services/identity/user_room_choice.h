@@ -24,7 +24,8 @@ int room_find_idle(crud_t *crud, const char *account, int64_t idle_s, PGresult *
  * provider vouches for that vouches for most of a choice, or else for the newcomer. One that is in
  * use goes only where the former vouches for more than half of all, and another one for the
  * newcomer: so nobody loses a session in use to the names of his own provider, and no provider
- * keeps others out, however many names it gives out. Locks the user, but none of who is signing in:
+ * keeps others out, however many names it gives out. Nor does one in use where nobody wants to get
+ * in: newcomer has the provider "" then. Locks the user, but none of who is signing in:
  * that one may wait for this room. Row: id of the session, of the user, last_active. */
 int room_find_sole(crud_t *crud, const char *account, const person_t *newcomer, PGresult **ret_res);
 

@@ -37,8 +37,8 @@ const good = async (verb, body) => { const answer = await ask(verb, body); asser
 // A route, and its module as postern-routes seals it; revision undefined: a version that knew of none did.
 function route() {
   const host = `app-${ksuid()}.example.test`, at = { route: `edghtsrt_${ksuid()}`, account: mine.id, edge: `edghts_${ksuid()}`, module: 'oauth' };
-  const rules = (revision, domains, fields = {}, client = 'a client') => seal({ ...at, config: { enabled: true, cookie_prefix: 'postern.', ...(revision ? { revision } : {}), ...fields,
-    provider: { gitlab: { client_id: client, client_secret: 'a secret', scopes: [], email_addresses: [], email_domains: domains } } } });
+  const rules = (revision, domains, fields = {}, client = 'a client', scopes = []) => seal({ ...at, config: { enabled: true, cookie_prefix: 'postern.', ...(revision ? { revision } : {}), ...fields,
+    provider: { gitlab: { client_id: client, client_secret: 'a secret', scopes, email_addresses: [], email_domains: domains } } } });
   return { host, id: at.route, rules };
 }
 async function signIn({ host, id }, sealed) {
@@ -100,6 +100,27 @@ test('of a session that is due an edge that is behind asks nobody', { skip }, as
   assert.ok(server.asked.length > asked, 'one that is not behind does');
 });
 
+test('nor of one that nobody has used since newer rules came: those are to ask, and to say how long it lasts', { skip }, async () => {
+  const fields = { auth_check_interval: HOUR }, short = { ...fields, maximum_duration: HOUR };
+  const kinds = { 'that is due, by rules that have it last less': [short], 'by rules of another client': [fields, 'another client'], 'by rules that ask for more': [fields, 'a client', ['read_api']] };
+  for (const [kind, between] of Object.entries(kinds)) {
+    const to = route(), first = to.rules(1000, ['new.test'], fields), lagging = to.rules(2000, ['new.test'], ...between), newest = to.rules(3000, ['new.test'], fields);
+    const nina = await signIn(to, first), other = await signIn(to, first), before = await shown(nina);
+    assert.equal((await check(other, { sealed: newest })).code, OK, 'the newest rules are known');
+    const kept = () => sql(`SELECT digest, rules_revision, expires_ms, checked_ms, source FROM identity.sign_in_session WHERE session_id = '${nina.id}'`), asked = server.asked.length;
+    if (between[0] === short) sql(`UPDATE identity.sign_in_session SET due_ms = 1, created_ms = created_ms - ${2 * HOUR * 1000} WHERE session_id = '${nina.id}'`);
+    const was = kept();
+    server.gone = true; // whatever the provider says to such a question
+    try {
+      for (let i = 0; i < 2; i++) assert.equal((await check(nina, { sealed: lagging })).code, SESSION_STALE, kind);
+    } finally { server.gone = false; }
+    assert.ok(await isListed(nina), kind);
+    assert.equal(server.asked.length, asked, 'nobody was asked');
+    assert.deepEqual([kept(), (await shown(nina)).expires_at], [was, before.expires_at], kind);
+    assert.equal((await check(nina, { sealed: newest })).code, OK, kind);
+  }
+});
+
 // The provider is being asked by these rules when newer ones judge the session: what becomes of both.
 async function askedMeanwhile(to, sealed, newer, change) {
   const nina = await signIn(to, sealed);
@@ -110,7 +131,7 @@ async function askedMeanwhile(to, sealed, newer, change) {
   try {
     await until(() => server.asked.length > asked, 'the provider to be asked', 60000);
     sql(`UPDATE identity.sign_in_session SET rules_revision = ${newer} WHERE session_id = '${nina.id}'`);
-    change?.();
+    await change?.(nina);
   } finally { server.hold = null; release(); }
   return { nina, answer: await first };
 }
@@ -121,6 +142,35 @@ test('what the provider says ends a session, whatever rules have judged it meanw
   server.gone = false;
   assert.equal(answer.code, SIGN_IN_DENIED, answer.msg);
   assert.equal(await isListed(nina), false, 'its grant was taken back');
+});
+
+test('it does not where newer rules ask it for something else, or it is not known what they ask', { skip }, async () => {
+  const fields = { auth_check_interval: HOUR };
+  for (const isJudged of [true, false]) { // by the newer ones, of another client; or those have been shown, and of its own
+    const to = route(), rules = to.rules(1000, ['new.test'], fields), newer = to.rules(2000, ['new.test'], fields, isJudged ? 'another client' : 'a client'), other = await signIn(to, rules);
+    try {
+      const { nina, answer } = await askedMeanwhile(to, rules, isJudged ? 2000 : 1000, async ({ id }) => {
+        if (isJudged) sql(`UPDATE identity.sign_in_session SET source = repeat('0', 64) WHERE session_id = '${id}'`);
+        else assert.equal((await check(other, { sealed: newer })).code, OK);
+        server.gone = true;
+      });
+      assert.equal(answer.code, SESSION_STALE, answer.msg);
+      assert.ok(await isListed(nina), 'the newer ones have not heard it');
+      server.gone = !isJudged;
+      assert.equal((await check(nina, { sealed: newer })).code, isJudged ? OK : SIGN_IN_DENIED, 'they ask themselves');
+      assert.equal(await isListed(nina), isJudged);
+    } finally { server.gone = false; }
+  }
+});
+
+test('a provider that does not answer rules of before is asked by newer ones all the same', { skip }, async () => {
+  const to = route(), fields = { auth_check_interval: HOUR }, newer = to.rules(2000, ['new.test'], fields);
+  try {
+    const { nina, answer } = await askedMeanwhile(to, to.rules(1000, ['new.test'], fields), 2000, () => { server.down = true; });
+    server.down = false;
+    assert.equal(answer.code, SESSION_STALE, answer.msg);
+    assert.equal((await check(nina, { sealed: newer })).code, OK, 'at once');
+  } finally { server.down = false; }
 });
 
 test('what rules of before make of that does not, and keeps nobody from asking the provider again', { skip }, async () => {

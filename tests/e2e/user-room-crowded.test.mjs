@@ -1,92 +1,28 @@
 // An account that has more users or sessions than it may have, or as many, while many sign in at once: beside user-room.test.mjs, by the verbs
 // that edges call, in accounts of the story's own, at copies of postern-identity of its own.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import crypto from 'node:crypto';
-import http from 'node:http';
+import { spawn } from 'node:child_process';
 import test from 'node:test';
-import { account } from '../support/account.mjs';
-import { another } from '../support/copies.mjs';
-import { gitlab } from '../support/gitlab.mjs';
-import { caller, edgeKey } from '../support/peer.mjs';
-import { edge as traffic, elsewhere, env, until } from '../support/postern.mjs';
-import { seal } from '../support/sealed.mjs';
+import { elsewhere, env, until } from '../support/postern.mjs';
+import { idle, ksuid, metric, place, sql, userRoom } from '../support/user-room.mjs';
 
-const options = { skip: elsewhere }, OK = 0, LIMIT_EXCEEDED = 196, MAINTENANCE = 503, PORT = traffic.port - 43 + 152;
-const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
-let count = 0;
-const ksuid = () => `${Date.now().toString(36)}${process.pid.toString(36)}${(count++).toString(36)}`.replace(/[^0-9a-z]/g, '').padStart(27, '0');
-const socket = `ipc://${env.POSTERN_RUN_DIR}/crowded-room-${process.pid}.rpc`;
-let provider, copy, bus, mine;
-const start = (limit, changed = {}) => another('identity', { POSTERN_RPC: socket, POSTERN_HEALTH_PORT: String(PORT), POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '', POSTERN_OBJECT_LIMIT: String(limit), ...changed });
-if (!elsewhere) {
-  provider = await gitlab();
-  mine = account();
-  copy = start(4);
-  bus = caller(edgeKey(), 'identity', socket);
-  test.after(async () => { bus.stop(); await copy.stop(); provider.stop(); });
-}
-async function ask(verb, body) {
-  const id = bus.ask(verb, body);
-  await until(() => bus.answer(id), `an answer to ${verb}`, 60000);
-  return bus.answer(id);
-}
-const metric = (name) => new Promise((resolve) => {
-  http.get({ host: '127.0.0.1', port: PORT, path: '/metrics', agent: false }, (answer) => {
-    let text = '';
-    answer.setEncoding('utf8').on('data', (more) => { text += more; }).on('end', () => resolve(Number(new RegExp(`^postern_identity_${name}_total (\\d+)`, 'm').exec(text)?.[1] ?? -1)));
-  }).on('error', () => resolve(-1));
-});
-// Signs in up to the code; redeem() makes the session of it.
-const place = () => ({ host: `app-${ksuid()}.example.test`, route: `edghtsrt_${ksuid()}`, edge: `edghts_${ksuid()}` });
-async function prove(sub, { host, route, edge } = place()) {
-  provider.users[sub] ??= { nickname: sub, name: sub, email: `${sub}@example.test`, email_verified: true };
-  const sealed = seal({ route, account: mine.id, edge, module: 'oauth', config: { enabled: true, cookie_prefix: 'postern.', provider: { gitlab: { client_id: 'a client', client_secret: 'a secret', scopes: [], email_addresses: [], email_domains: [] } } } });
-  const begin = await ask('sign_in.begin', { sealed, host, target: '/' });
-  const login = await ask('sign_in.login', { sealed, ticket: new URL(begin.body.location).searchParams.get('t').split('.')[1] });
-  const params = provider.code(sub, login.body.location);
-  const back = await ask('sign_in.callback', { sealed, state: params.state[0], params, cookie: login.body.cookie, ip: '192.0.2.9', user_agent: 'x' });
-  assert.equal(back.code, OK, back.msg);
-  return { route, words: { sealed, code: new URL(back.body.location).searchParams.get('code'), nonce: begin.body.nonce, host, ip: '192.0.2.9', user_agent: 'x' } };
-}
-async function redeem({ route, words }) {
-  const { code, body, msg } = await ask('sign_in.redeem', words);
-  return { code, msg, route, token: body?.token, session: body?.session, hash: body && crypto.createHash('sha256').update(body.token).digest('hex') };
-}
-const signIn = async (sub) => redeem(await prove(sub));
-const users = async () => (await mine.must('GET', '/app/users?limit=100')).application_users.map(({ provider_user_id: id }) => id).sort();
-const alive = (list) => Promise.all(list.map(async ({ hash, route, session }) => (await ask('session.check', { hash, route, digest: session.digest })).code === OK));
-// Sessions that were used last so many minutes ago.
-const idle = (minutes, ...list) => sql(`UPDATE application_session SET last_active = now() - interval '${minutes} min' WHERE id IN (${list.map(({ session }) => `'${session.id}'`).join()})`);
-async function anew(limit, changed = {}) {
-  await copy.stop();
-  mine = account(); // a limit of its own
-  copy = start(limit, changed);
-  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
-}
-async function signInAll(...subs) {
-  const all = [];
-  for (const sub of subs) {
-    all.push(await signIn(sub));
-    assert.equal(all.at(-1).code, OK, all.at(-1).msg);
-  }
-  return all;
-}
+const options = { skip: elsewhere }, OK = 0, LIMIT_EXCEEDED = 196, MAINTENANCE = 503;
+const room = elsewhere ? {} : await userRoom(4), { alive, anew, prove, redeem, signInAll, start, stop, users } = room;
 // So many users with so many sessions each, who signed in so many days ago and used them last so many minutes ago.
 function seed(users, sessions, days, minutes) {
   const name = ksuid().slice(-20);
   sql(`CREATE TEMP TABLE u AS SELECT 'app_user_' || '${name}' || lpad(n::text, 7, '0') AS id, now() - interval '${days} days' AS at FROM generate_series(1, ${users}) n;
-       INSERT INTO object (id, account_id, kind) SELECT id, '${mine.id}', 'application_user' FROM u;
+       INSERT INTO object (id, account_id, kind) SELECT id, '${room.mine.id}', 'application_user' FROM u;
        INSERT INTO application_user (id, account_id, created_at, identity_provider, provider_user_id, username, email, name, last_active, last_login, provider_url)
-         SELECT id, '${mine.id}', at, '{"name": "oidc", "url": "https://issuer.test"}', id, '', '', '', at, at, 'https://issuer.test' FROM u;
+         SELECT id, '${room.mine.id}', at, '{"name": "oidc", "url": "https://issuer.test"}', id, '', '', '', at, at, 'https://issuer.test' FROM u;
        CREATE TEMP TABLE s AS SELECT 'app_sess_' || substr(u.id, 10, 20) || lpad(row_number() OVER ()::text, 7, '0') AS id, u.id AS user_id, now() - interval '${minutes} min' AS at FROM u, generate_series(1, ${sessions});
-       INSERT INTO object (id, account_id, kind, parent_id) SELECT id, '${mine.id}', 'application_session', user_id FROM s;
+       INSERT INTO object (id, account_id, kind, parent_id) SELECT id, '${room.mine.id}', 'application_session', user_id FROM s;
        INSERT INTO application_session (id, account_id, created_at, public_url, browser_session, application_user_id, last_active, expires_at, token_hash)
-         SELECT id, '${mine.id}', at, 'https://app.example.test', '{}', user_id, at, now() + interval '1 day', encode(sha256(id::bytea), 'hex') FROM s;
+         SELECT id, '${room.mine.id}', at, 'https://app.example.test', '{}', user_id, at, now() + interval '1 day', encode(sha256(id::bytea), 'hex') FROM s;
        INSERT INTO sign_in_session (session_id, module, digest, groups, email_verified, tokens, created_ms, expires_ms, inactivity_ms, last_active_ms, checked_ms, due_ms)
          SELECT id, 'oauth', '', '[]', false, '', 0, 1000 * extract(epoch FROM now() + interval '1 day')::bigint, 0, 0, 0, 0 FROM s`);
 }
-const counted = (table) => Number(sql(`SELECT count(*) FROM ${table} WHERE account_id = '${mine.id}'`));
+const counted = (table) => Number(sql(`SELECT count(*) FROM ${table} WHERE account_id = '${room.mine.id}'`));
 // A transaction of somebody else, which has done what the text says and has its locks until the end. Does somebody wait for it?
 async function holding(text) {
   const child = spawn('psql', [env.DATABASE_URL, '-qAt'], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -104,8 +40,8 @@ test('a sign-in ends as many sessions as it takes, so that one too many, which c
   await anew(8);
   const all = await signInAll('a', 'a', 'a', 'b', 'b', 'b', 'c', 'd');
   all.forEach((one, i) => idle(60 - i, one));
-  await copy.stop();
-  copy = start(6);
+  await stop();
+  start(6);
   await signInAll('c');
   assert.deepEqual(await alive(all), [false, false, true, false, true, true, true, true], 'those of who had most, in turns');
 });
@@ -119,7 +55,7 @@ test('sign-ins that come at once at the limit all get in while somebody has seve
     sql("UPDATE sign_in_code SET expires_at = now() + interval '10 min'"); // however slow the machine is
     const answers = await Promise.all(proofs.map(redeem));
     assert.deepEqual(answers.filter(({ code }) => code !== OK), []);
-    const { application_sessions: sessions } = await mine.must('GET', '/app/sessions?limit=100');
+    const { application_sessions: sessions } = await room.mine.must('GET', '/app/sessions?limit=100');
     assert.equal(new Set(sessions.map(({ application_user: user }) => user.id)).size, subs.length);
     assert.equal(sessions.length, 12);
   }
@@ -157,6 +93,26 @@ test('so does one that is far over its limit of sessions, and nobody whose only 
   assert.equal(await metric('users_deleted_for_room'), 0);
 });
 
+test('one that is over its limits comes down to them while nobody signs in, and nobody loses a session in use that is his only one', options, async () => {
+  const limit = 10 + Number(sql("SELECT coalesce(max(n), 0) FROM (SELECT sum(n) AS n FROM object_count WHERE kind IN ('application_user', 'application_session') GROUP BY account_id, kind) one")); // no account of another story is over it
+  const left = (table, id) => Number(sql(`SELECT count(*) FROM ${table} WHERE account_id = '${id}'`));
+  await anew(limit);
+  const { id: inUse } = room.mine;
+  seed(limit + 70, 1, 3, 0); // more than the next account has: it is looked at first
+  await anew(limit);
+  const [keeper] = await signInAll('keeper');
+  idle(5000, keeper);
+  seed(limit + 30, 0, 3, 0);
+  seed(1, limit + 39, 3, 40);
+  await stop();
+  start(limit, { POSTERN_SIGN_IN_TIDY_SECONDS: '1' });
+  await until(() => counted('application_user') <= limit && counted('application_session') <= limit, 'it has as many as it may have', 120000);
+  assert.deepEqual([counted('application_user'), counted('application_session'), await alive([keeper])], [limit, limit, [true]]);
+  assert.deepEqual([left('application_user', inUse), left('application_session', inUse)], [limit + 70, limit + 70]);
+  await until(async () => await metric('users_deleted_for_room') === 32 && await metric('sessions_ended_for_room') === 40, 'all are counted', 60000);
+  assert.deepEqual([await metric('users_refused'), await metric('sessions_refused')], [0, 0]);
+});
+
 test('nobody who has a session makes room while somebody has none, however many have signed in longer ago', options, async () => {
   await anew(1100);
   seed(1000, 1, 10, 40);
@@ -190,12 +146,12 @@ test('who had to wait for the room takes a place that is free by then, and nobod
     let over = false;
     redeemed.then(() => { over = true; });
     await until(() => over || one.blocks(), 'it has found that there is room', 60000);
-    sql(`INSERT INTO object_count VALUES ('${mine.id}', 'application_session', 99, 1)`); // there is none
-    const room = await holding(`SELECT pg_advisory_xact_lock(hashtextextended('${mine.id}', 22))`);
+    sql(`INSERT INTO object_count VALUES ('${room.mine.id}', 'application_session', 99, 1)`); // there is none
+    const locked = await holding(`SELECT pg_advisory_xact_lock(hashtextextended('${room.mine.id}', 22))`);
     await one.end();
-    await until(() => over || room.blocks(), 'it waits', 60000);
-    sql(`DELETE FROM object_count WHERE account_id = '${mine.id}' AND shard = 99`);
-    await room.end();
+    await until(() => over || locked.blocks(), 'it waits', 60000);
+    sql(`DELETE FROM object_count WHERE account_id = '${room.mine.id}' AND shard = 99`);
+    await locked.end();
     answer = await redeemed;
   }
   assert.equal(answer.code, OK, answer.msg);

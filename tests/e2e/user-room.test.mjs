@@ -1,79 +1,15 @@
 // An account that has as many users as it may have: who has no session makes room for somebody new, who has one never does. By the verbs that
 // edges call, in an account of the story's own, at copies of postern-identity of its own.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import crypto from 'node:crypto';
-import http from 'node:http';
 import test from 'node:test';
 import { account } from '../support/account.mjs';
-import { another } from '../support/copies.mjs';
-import { gitlab } from '../support/gitlab.mjs';
-import { caller, edgeKey } from '../support/peer.mjs';
-import { edge as traffic, elsewhere, env, listening, until } from '../support/postern.mjs';
-import { seal } from '../support/sealed.mjs';
+import { elsewhere, listening, until } from '../support/postern.mjs';
+import { idle, ksuid, metric, sql, userRoom } from '../support/user-room.mjs';
 
-const options = { skip: elsewhere }, LIMIT = 4, OK = 0, SIGN_IN_CODE = 234, PORT = traffic.port - 43 + 152;
-const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
-let count = 0;
-const ksuid = () => `${Date.now().toString(36)}${process.pid.toString(36)}${(count++).toString(36)}`.replace(/[^0-9a-z]/g, '').padStart(27, '0');
-const socket = `ipc://${env.POSTERN_RUN_DIR}/user-room-${process.pid}.rpc`;
-let provider, copy, bus, mine;
-const start = (changed = {}) => another('identity', { POSTERN_RPC: socket, POSTERN_HEALTH_PORT: String(PORT), POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '', POSTERN_OBJECT_LIMIT: String(LIMIT), ...changed });
-if (!elsewhere) {
-  provider = await gitlab();
-  mine = account();
-  copy = start();
-  bus = caller(edgeKey(), 'identity', socket);
-  test.after(async () => { bus.stop(); await copy.stop(); provider.stop(); });
-}
-async function ask(verb, body) {
-  const id = bus.ask(verb, body);
-  await until(() => bus.answer(id), `an answer to ${verb}`, 60000);
-  return bus.answer(id);
-}
-const metric = (name) => new Promise((resolve) => {
-  http.get({ host: '127.0.0.1', port: PORT, path: '/metrics', agent: false }, (answer) => {
-    let text = '';
-    answer.setEncoding('utf8').on('data', (more) => { text += more; }).on('end', () => resolve(Number(new RegExp(`^postern_identity_${name}_total (\\d+)`, 'm').exec(text)?.[1] ?? -1)));
-  }).on('error', () => resolve(-1));
-});
-// Signs in up to the code; redeem() makes the session of it.
-async function prove(sub) {
-  const host = `app-${ksuid()}.example.test`, route = `edghtsrt_${ksuid()}`;
-  provider.users[sub] ??= { nickname: sub, name: sub, email: `${sub}@example.test`, email_verified: true };
-  const sealed = seal({ route, account: mine.id, edge: `edghts_${ksuid()}`, module: 'oauth', config: { enabled: true, cookie_prefix: 'postern.', provider: { gitlab: { client_id: 'a client', client_secret: 'a secret', scopes: [], email_addresses: [], email_domains: [] } } } });
-  const begin = await ask('sign_in.begin', { sealed, host, target: '/' });
-  const login = await ask('sign_in.login', { sealed, ticket: new URL(begin.body.location).searchParams.get('t').split('.')[1] });
-  const params = provider.code(sub, login.body.location);
-  const back = await ask('sign_in.callback', { sealed, state: params.state[0], params, cookie: login.body.cookie, ip: '192.0.2.9', user_agent: 'x' });
-  assert.equal(back.code, OK, back.msg);
-  return { route, words: { sealed, code: new URL(back.body.location).searchParams.get('code'), nonce: begin.body.nonce, host, ip: '192.0.2.9', user_agent: 'x' } };
-}
-async function redeem({ route, words }) {
-  const { code, body, msg } = await ask('sign_in.redeem', words);
-  return { code, msg, route, session: body?.session, hash: body && crypto.createHash('sha256').update(body.token).digest('hex') };
-}
-const signIn = async (sub) => redeem(await prove(sub));
+const options = { skip: elsewhere }, OK = 0, SIGN_IN_CODE = 234, LIMIT = 4;
+const room = elsewhere ? {} : await userRoom(LIMIT), { alive, anew, ask, prove, redeem, signIn, signInAll, start, stop, users } = room;
 const end = ({ hash, route }) => ask('session.end', { hash, route });
-const users = async () => (await mine.must('GET', '/app/users?limit=100')).application_users.map(({ provider_user_id: id }) => id).sort();
-const alive = (list) => Promise.all(list.map(async ({ hash, route, session }) => (await ask('session.check', { hash, route, digest: session.digest })).code === OK));
-// Sessions that were used last so many minutes ago.
-const idle = (minutes, ...list) => sql(`UPDATE application_session SET last_active = now() - interval '${minutes} min' WHERE id IN (${list.map(({ session }) => `'${session.id}'`).join()})`);
-async function anew(limit, changed = {}) {
-  await copy.stop();
-  mine = account(); // a limit of its own
-  copy = start({ POSTERN_OBJECT_LIMIT: String(limit), ...changed });
-  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
-}
-async function signInAll(...subs) {
-  const all = [];
-  for (const sub of subs) {
-    all.push(await signIn(sub));
-    assert.equal(all.at(-1).code, OK, all.at(-1).msg);
-  }
-  return all;
-}
-const ago = (sub, days) => sql(`UPDATE application_user SET last_login = now() - interval '${days} days', last_active = now() - interval '${days} days' WHERE account_id = '${mine.id}' AND provider_user_id = '${sub}'`);
+const ago = (sub, days) => sql(`UPDATE application_user SET last_login = now() - interval '${days} days', last_active = now() - interval '${days} days' WHERE account_id = '${room.mine.id}' AND provider_user_id = '${sub}'`);
 
 test('at the limit the user without a session who signed in longest ago makes room, and nobody who has one', options, async () => {
   const events = await listening(), signed = {};
@@ -109,17 +45,17 @@ function stuck() {
 }
 
 test('near the limit users who have been idle for the time of the setting are deleted, and others are not', options, async () => {
-  await copy.stop();
+  await stop();
   assert.deepEqual(await users(), ['five', 'four', 'one', 'two']);
   ago('two', 91); // has no session
   ago('four', 400);
-  copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_OBJECT_LIMIT: '1000000' });
+  start(1000000, { POSTERN_SIGN_IN_TIDY_SECONDS: '1' });
   await until(async () => await metric('users_idle_deleted') >= 0, 'it is there', 60000);
-  await copy.stop();
+  await stop();
   assert.deepEqual(await users(), ['five', 'four', 'one', 'two'], 'far from the limit nobody is');
   const other = stuck();
   try {
-    copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_USER_IDLE_SECONDS: String(90 * 86400) });
+    start(LIMIT, { POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_USER_IDLE_SECONDS: String(90 * 86400) });
     await until(async () => (await users()).length === 3, 'somebody is deleted, though none of another account can be', 60000);
     assert.deepEqual(await users(), ['five', 'four', 'one']);
     await until(async () => await metric('users_idle_deleted') >= 1, 'it is counted', 60000);
@@ -127,11 +63,11 @@ test('near the limit users who have been idle for the time of the setting are de
 });
 
 test('who made room has not been revoked: a sign-in that began before is good; one of somebody whom the API deleted is not', options, async () => {
-  await copy.stop();
-  copy = start({ POSTERN_OBJECT_LIMIT: '3' });
+  await stop();
+  start(3);
   assert.deepEqual(await users(), ['five', 'four', 'one']);
   const back = await prove('four');
-  for (const { id } of (await mine.must('GET', '/app/sessions?limit=100')).application_sessions) await mine.must('DELETE', `/app/sessions/${id}`);
+  for (const { id } of (await room.mine.must('GET', '/app/sessions?limit=100')).application_sessions) await room.mine.must('DELETE', `/app/sessions/${id}`);
   ago('four', 500);
   assert.equal((await signIn('six')).code, OK);
   assert.deepEqual(await users(), ['five', 'one', 'six'], 'four made room');
@@ -139,7 +75,7 @@ test('who made room has not been revoked: a sign-in that began before is good; o
   assert.equal(again.code, OK, again.msg);
   assert.deepEqual(await users(), ['five', 'four', 'six']);
   const revoked = await prove('four');
-  await mine.must('DELETE', `/app/users/${again.session.user}`);
+  await room.mine.must('DELETE', `/app/users/${again.session.user}`);
   assert.equal((await redeem(revoked)).code, SIGN_IN_CODE);
   assert.deepEqual(await users(), ['five', 'six']);
 });
@@ -147,10 +83,7 @@ test('who made room has not been revoked: a sign-in that began before is good; o
 test('at the limit of sessions whoever has most of them loses the one that was idle for longest, and nobody else one', options, async () => {
   const events = await listening(), ended = await metric('sessions_ended_for_room');
   assert.equal(ended, 0);
-  await copy.stop();
-  mine = account(); // a limit of its own
-  copy = start();
-  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+  await anew(LIMIT);
   const greedy = [await signIn('greedy'), await signIn('greedy'), await signIn('greedy')], honest = await signIn('honest');
   for (const one of [...greedy, honest]) assert.equal(one.code, OK, one.msg);
   sql(`UPDATE application_session SET last_active = now() - interval '3 days' WHERE id = '${honest.session.id}'`); // idle for longer than all
@@ -166,10 +99,7 @@ test('at the limit of sessions whoever has most of them loses the one that was i
 });
 
 test('where everybody has one session a sign-in beyond the limit is refused, and nobody loses his', options, async () => {
-  await copy.stop();
-  mine = account();
-  copy = start({ POSTERN_OBJECT_LIMIT: '3' });
-  await until(async () => await metric('sessions_refused') === 0, 'it is there', 60000);
+  await anew(3);
   const signed = [];
   for (const sub of ['first', 'second', 'third']) signed.push(await signIn(sub));
   for (const one of signed) assert.equal(one.code, OK, one.msg);
@@ -194,7 +124,7 @@ for (const [what, set] of [['a provider', "identity_provider = '{\"name\": \"sam
   test(`where everybody has one session, who is vouched for by another than ${what} that has most of them gets in, and nobody loses one in use to his own`, options, async () => {
     await anew(4);
     const [one, ...flood] = await signInAll('one', 'f1', 'f2', 'f3'), events = await listening();
-    sql(`UPDATE application_user SET ${set} WHERE account_id = '${mine.id}' AND provider_user_id IN ('f1', 'f2', 'f3')`);
+    sql(`UPDATE application_user SET ${set} WHERE account_id = '${room.mine.id}' AND provider_user_id IN ('f1', 'f2', 'f3')`);
     idle(10, one);
     idle(3, flood[1]);
     const [two] = await signInAll('two'); // the account has as many users as it may have, too
@@ -218,7 +148,7 @@ for (const [what, set] of [['a provider', "identity_provider = '{\"name\": \"sam
 test('what the newcomer\'s own provider has idle goes before what is in use of the one that has most', options, async () => {
   await anew(5);
   const all = await signInAll('one', 'two', 'f1', 'f2', 'f3');
-  sql(`UPDATE application_user SET identity_provider = '{"name": "saml", "url": "https://flood.test"}', provider_url = 'https://flood.test' WHERE account_id = '${mine.id}' AND provider_user_id LIKE 'f_'`);
+  sql(`UPDATE application_user SET identity_provider = '{"name": "saml", "url": "https://flood.test"}', provider_url = 'https://flood.test' WHERE account_id = '${room.mine.id}' AND provider_user_id LIKE 'f_'`);
   idle(40, all[0]);
   idle(50, all[1]);
   idle(20, ...all.slice(2));

@@ -174,7 +174,7 @@ Test(oidc_keys, a_made_up_key_a_minute_keeps_no_new_one_from_being_noticed)
     }
 }
 
-Test(oidc_keys, a_flow_that_could_not_tell_says_so_until_it_is_asked_again)
+Test(oidc_keys, what_a_flow_could_not_tell_the_next_one_can)
 {
     A_PROVIDER;
     void *flow;
@@ -186,7 +186,6 @@ Test(oidc_keys, a_flow_that_could_not_tell_says_so_until_it_is_asked_again)
     bring(op, op->key, "k2", PROVIDER_ENDED);
     flow = op_start(op, PROVIDER_ENDED);
     cr_assert_eq(op_step(op, flow, &want), PROVIDER_UNAVAILABLE);
-    cr_assert(oidc_may_be_new(flow));
     provider_oidc.free(&flow);
     op->now_s += PROVIDER_CACHE_AGAIN_S;
     op->status[OP_KEYS] = 503;
@@ -194,8 +193,10 @@ Test(oidc_keys, a_flow_that_could_not_tell_says_so_until_it_is_asked_again)
     want = (fetch_t){0};
     cr_assert_eq(op_step(op, flow, &want), PROVIDER_FETCH);
     cr_assert_eq(op_step(op, flow, &want), PROVIDER_UNAVAILABLE);
-    cr_assert_not(oidc_may_be_new(flow), "the provider says nothing of its keys");
     provider_oidc.free(&flow);
+    op->status[OP_KEYS] = 200;
+    op->now_s += (PROVIDER_CACHE_LEFT + 1) * PROVIDER_CACHE_AGAIN_S;
+    cr_assert_eq(comes(op, op->key, "k2"), PROVIDER_DONE, "%s", op->why);
 }
 
 Test(oidc_keys, those_who_wait_for_a_fetch_that_brings_no_such_key_have_its_turns_among_them)
@@ -314,6 +315,28 @@ Test(oidc_keys, a_fetch_whose_flow_is_gone_is_awaited_while_others_wait_for_its_
     cr_assert_eq(op_step(op, crowd.flows[0], &crowd.wants[0]), PROVIDER_DONE, "%s", why(&crowd, 0));
 }
 
+Test(oidc_keys, rubbish_hides_a_key_that_was_changed_under_its_id_for_ten_seconds_at_most)
+{
+    A_PROVIDER;
+    EVP_PKEY *stranger = op_key("ES256"), *former = op->key;
+
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    for (int i = 0; i < 100; i++) { /* as often as anybody likes */
+        cr_assert_eq(comes(op, stranger, "k1"), PROVIDER_INVALID, "%s", op->why);
+        op->now_s += i % 2;
+    }
+    cr_assert_leq(op->calls[OP_KEYS], 1 + 1 + 50 / PROVIDER_CACHE_WRONG_S);
+    cr_assert_eq(comes(op, stranger, "k1"), PROVIDER_INVALID, "%s", op->why);
+    op->key = op_key("ES256");
+    json_decref(op->documents[OP_KEYS]);
+    op->documents[OP_KEYS] = json_pack("{s:[o]}", "keys", op_jwk(op->key, op->alg, "k1"));
+    op->now_s += PROVIDER_CACHE_WRONG_S;
+    cr_assert_eq(comes(op, op->key, "k1"), PROVIDER_DONE, "%s", op->why);
+    cr_assert_eq(comes(op, former, "k1"), PROVIDER_INVALID, "%s", op->why);
+    EVP_PKEY_free(stranger);
+    EVP_PKEY_free(former);
+}
+
 Test(oidc_keys, a_wrong_signature_uses_up_no_turn_of_keys_that_are_new)
 {
     A_PROVIDER;
@@ -324,7 +347,7 @@ Test(oidc_keys, a_wrong_signature_uses_up_no_turn_of_keys_that_are_new)
         cr_assert_eq(comes(op, stranger, "k1"), PROVIDER_INVALID, "%s", op->why);
         cr_assert(strstr(op->why, "its signature is wrong"), "%s", op->why);
     }
-    cr_assert_eq(op->calls[OP_KEYS], 2, "once an hour");
+    cr_assert_eq(op->calls[OP_KEYS], 2, "one at once");
     change_keys(op, "k2");
     cr_assert_eq(comes(op, op->key, "k2"), PROVIDER_DONE, "%s", op->why);
     cr_assert_eq(op->calls[OP_KEYS], 3);
