@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import test from 'node:test';
-import { api, endpoint, env, home, must, unique, until } from '../support/postern.mjs';
+import { api, edge, endpoint, env, home, must, unique, until } from '../support/postern.mjs';
 
 const etagOf = async (target) => (await api('GET', target)).headers.etag;
 
@@ -157,7 +157,7 @@ test('error codes explain themselves', async () => {
 
 // A gateway of its own, with settings: get and post of a token, until stop().
 async function gatewayWith(settings) {
-  const port = 9000 + (process.pid % 300);
+  const port = edge.port - 43 + 170; // of the stack's own, which no other file takes
   const run = env.POSTERN_RUN_DIR;
   const program = fs.realpathSync(path.join(home, 'bin/postern-gateway')); // as its own user, who may not enter this folder
   const gateway = spawn(program, [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
@@ -171,6 +171,7 @@ async function gatewayWith(settings) {
     request.end(body && JSON.stringify(body));
   });
   const ended = new Promise((resolve) => gateway.on('exit', resolve));
+  process.on('exit', () => gateway.kill('SIGKILL'));
   await until(() => ask('x', 'GET', '/ip_policies?limit=1').then(() => true, () => false), 'the second gateway', 120000);
   return { get: (token) => ask(token, 'GET', '/ip_policies?limit=1'), post: (token, where, body) => ask(token, 'POST', where, body), stop: () => { gateway.kill(); return ended; } };
 }
