@@ -92,7 +92,7 @@ function start(service, url) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-role-'));
   const settings = { ...process.env, POSTERN_DATABASE_URL: url, POSTERN_MASTER_KEY: path.join(folder, 'key'), POSTERN_RPC: `ipc://${folder}/rpc`, POSTERN_EVENTS: `ipc://${folder}/events`, POSTERN_INTAKE: `ipc://${folder}/in`, POSTERN_PUB: `ipc://${folder}/pub`, POSTERN_CONFIG_LOG: `ipc://${folder}/log`, POSTERN_CA_FILE: path.join(folder, 'ca'), POSTERN_HEALTH_PORT: '0' };
   try {
-    return spawnSync(path.join(home, 'bin', `postern-${service}`), [], { env: settings, encoding: 'utf8', timeout: 30000 });
+    return spawnSync(path.join(home, 'bin', `postern-${service}`), [], { env: settings, encoding: 'utf8', timeout: 120000 });
   } finally {
     fs.rmSync(folder, { recursive: true });
   }
@@ -110,7 +110,7 @@ test('a service does not start as a user who may do more than own its schema, an
   }
 });
 
-test('what a role lets others do with itself and its schema keeps no other service from starting', { skip, timeout: 120000 }, async () => {
+test('what a role lets others do with itself and its schema keeps no other service from starting', { skip, timeout: 280000 }, async () => {
   const granted = ['GRANT USAGE ON SCHEMA events TO PUBLIC', 'GRANT CREATE ON SCHEMA events TO postern_routes', ...['routes', 'identity'].map((other) => `GRANT postern_events TO postern_${other}`)];
   const said = states(urlOf('events'), granted);
   assert.deepEqual(said.slice(0, 2), ['00000', '00000']); // the others PostgreSQL 16 refuses
@@ -119,7 +119,7 @@ test('what a role lets others do with itself and its schema keeps no other servi
     for (const name of ['routes', 'identity']) {
       const copy = another(name, { POSTERN_RPC: `ipc://${folder}/${name}`, POSTERN_CONFIG_LOG: `ipc://${folder}/log`, POSTERN_HEALTH_PORT: String(port) });
       try {
-        await until(() => fetch(`http://127.0.0.1:${port}/readyz`).then((answer) => answer.ok, () => false), `${name} starts`, 30000);
+        await until(() => fetch(`http://127.0.0.1:${port}/readyz`).then((answer) => answer.ok, () => false), `${name} starts`, 120000);
       } finally { await copy.stop(); }
     }
   } finally {
@@ -168,7 +168,7 @@ async function oldCluster(data, sockets) {
   execFileSync(asUser[0], [...asUser.slice(1), `${bin()}/initdb`, '-D', data, '-U', user, '-A', 'trust', '-E', 'UTF8', '--locale=C'], { stdio: 'pipe' });
   const server = spawn(asUser[0], [...asUser.slice(1), `${bin()}/postgres`, '-D', data, '-k', sockets, '-c', 'listen_addresses=', '-c', 'port=5432'], { stdio: 'ignore' });
   const at = `postgresql://${user}@${sockets.replaceAll('/', '%2F')}:5432`;
-  await until(() => psql(`${at}/postgres`, 'SELECT 1').status === 0, 'the old server answers', 30000);
+  await until(() => psql(`${at}/postgres`, 'SELECT 1').status === 0, 'the old server answers', 120000);
   assert.equal(psql(`${at}/postgres`, 'CREATE DATABASE postern').status, 0);
   const loaded = psql(`${at}/postern`, before);
   assert.equal(loaded.status, 0, loaded.stderr);
@@ -218,7 +218,7 @@ async function works(port, url) {
   await call('DELETE', `/bot_users/${bot.id}`);
   await call('PATCH', `/event_destinations/${(await call('GET', '/event_destinations')).event_destinations[0].id}`, { description: 'sealed before, opened after' });
   await call('POST', '/reserved_domains', { domain: 'new.example.test' });
-  await until(() => psql(url, "SELECT count(*) FROM events.log WHERE event->'object'->>'domain' = 'new.example.test'").stdout.trim() === '1', 'its audit event is stored', 20000);
+  await until(() => psql(url, "SELECT count(*) FROM events.log WHERE event->'object'->>'domain' = 'new.example.test'").stdout.trim() === '1', 'its audit event is stored', 120000);
   const owners = psql(url, "SELECT DISTINCT schemaname || ' ' || tableowner FROM pg_tables WHERE schemaname IN ('routes', 'identity', 'events') ORDER BY 1").stdout;
   assert.equal(owners, 'events postern_events\nidentity postern_identity\nroutes postern_routes\n');
   assert.equal(psql(url, "SELECT string_agg(DISTINCT usename, ',' ORDER BY usename) FROM pg_stat_activity WHERE application_name IN ('routes', 'identity', 'events')").stdout.trim(), 'postern_events,postern_identity,postern_routes');
