@@ -11,7 +11,7 @@ const ROUNDS = Number(process.env.ADMISSION_ROUNDS || 100);
 const PORT = Number(new URL(env.POSTERN_API_URL).port) + 77;
 const withKey = (token) => ({ Authorization: `Bearer ${token}` });
 
-// A second gateway of the same system: {ask(token) -> status, pid, stop()}.
+// A second gateway of the same system: {ask(token) -> status, pid, stop(): the next one has its port}.
 async function secondGateway() {
   const pid = fs.readFileSync(`${env.POSTERN_RUN_DIR}/gateway.pid`, 'utf8').trim();
   const vars = Object.fromEntries(fs.readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter((row) => row.includes('=')).map((row) => [row.slice(0, row.indexOf('=')), row.slice(row.indexOf('=') + 1)]));
@@ -25,8 +25,10 @@ async function secondGateway() {
     }).on('error', reject);
   });
   const metric = async (name) => Number((await fetch(`http://127.0.0.1:${PORT + 1}/metrics`).then((got) => got.text(), () => '')).match(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm'))?.[1]);
-  await until(async () => (await get(env.POSTERN_API_KEY, '/ip_policies?limit=1').catch(() => ({}))).status === 200 && (await metric('leases_held')) >= 2, 'the second gateway and its leases');
-  return { ask: async (token) => (await get(token, '/ip_policies?limit=1')).status, metric, pid: child.pid, stop: () => { agent.destroy(); child.kill(); } };
+  const ended = new Promise((resolve) => child.on('exit', resolve));
+  process.on('exit', () => child.kill('SIGKILL'));
+  await until(async () => (await get(env.POSTERN_API_KEY, '/ip_policies?limit=1').catch(() => ({}))).status === 200 && (await metric('leases_held')) >= 2, 'the second gateway and its leases', 120000);
+  return { ask: async (token) => (await get(token, '/ip_policies?limit=1')).status, metric, pid: child.pid, stop: () => { agent.destroy(); child.kill(); return ended; } };
 }
 
 test('a deleted key is refused by the next request at every gateway', async () => {
@@ -47,7 +49,7 @@ test('a deleted key is refused by the next request at every gateway', async () =
       assert.equal(there, 401, `round ${i}`);
     }
     assert.ok(await other.metric('admissions_remembered_total') - before >= ROUNDS, 'most requests were answered from memory');
-  } finally { other.stop(); }
+  } finally { await other.stop(); }
 });
 
 test('the key of an inactive user is refused by the next request, and admitted again once it is active', async () => {
@@ -76,5 +78,5 @@ test('a gateway that is stopped while a key is deleted does not admit it when it
       process.kill(other.pid, 'SIGCONT');
       assert.equal(await answer, 401);
     }
-  } finally { process.kill(other.pid, 'SIGCONT'); other.stop(); }
+  } finally { process.kill(other.pid, 'SIGCONT'); await other.stop(); }
 });

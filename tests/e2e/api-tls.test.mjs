@@ -196,11 +196,11 @@ test('the client\'s address is what the edge saw, whatever the client says', { s
       assert.equal(answer.status, 403, 'an address that is only claimed opens nothing');
   } finally {
     execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${restriction.id}'`]);
-    await until(async () => (await api('DELETE', `/ip_restrictions/${restriction.id}`)).status === 204, 'unlocked', 15000);
+    await until(async () => (await api('DELETE', `/ip_restrictions/${restriction.id}`)).status === 204, 'unlocked', 120000);
   }
 });
 
-test('one address has a bounded number of requests at a time, and others theirs', { timeout: 60000 }, async () => {
+test('one address has a bounded number of requests at a time, and others theirs', { timeout: 280000 }, async () => {
   const open = [];
   let refused = '';
   for (let i = 0; i < 80; i++) {
@@ -231,7 +231,7 @@ test('a key that comes in clear to the name is told so', async () => {
 
 // ---- a certificate that the operator gives: in a stack of its own ----
 
-test("the operator's own certificate is replaced without a restart; a broken one is refused, and the last goes on", { skip: env.POSTERN_RUN_DIR ? false : 'the story starts a stack on this machine', timeout: 240000 }, async () => {
+test("the operator's own certificate is replaced without a restart; a broken one is refused, and the last goes on", { skip: env.POSTERN_RUN_DIR ? false : 'the story starts a stack on this machine', timeout: 280000 }, async () => {
   const { uid, gid } = fs.statSync(fs.realpathSync(home)), port = edge.port + 1000;
   let files;
   const make = (name) => {
@@ -268,7 +268,7 @@ test("the operator's own certificate is replaced without a restart; a broken one
       assert.equal(status, 200, 'a client that trusts it is served');
 
       give(second);
-      await until(async () => await served() === 'second', 'the second is served', 20000);
+      await until(async () => await served() === 'second', 'the second is served', 120000);
       for (const [what, broken, said] of [
         ["another one's key", { cert: third.cert, key: first.key }, 'api-certificate and api-certificate-key are no certificate and its key'],
         ['half of it', { cert: third.cert.subarray(0, 200), key: third.key }, 'api-certificate and api-certificate-key are no certificate and its key'],
@@ -276,11 +276,11 @@ test("the operator's own certificate is replaced without a restart; a broken one
       ]) {
         const heard = told(said);
         give(broken);
-        await until(() => told(said) > heard, `${what} is refused`, 20000);
+        await until(() => told(said) > heard, `${what} is refused`, 120000);
         assert.equal(await served(), 'second', what);
       }
       give(third);
-      await until(async () => await served() === 'third', 'the third is served', 20000);
+      await until(async () => await served() === 'third', 'the third is served', 120000);
       assert.deepEqual(pids(), before, 'nothing was started again');
     }, { also: { POSTERN_API_CERTIFICATE: `${files}/api.pem`, POSTERN_API_CERTIFICATE_KEY: `${files}/api.key`, POSTERN_RENEW_SECONDS: '1' } });
   } finally {

@@ -178,21 +178,21 @@ test('several_faults_are_reported_together', async () => {
   for (const field of ['status_code', 'body', 'nope']) assert.ok(field in body.details, field);
 });
 
-test('a_slow_client_is_cut_off', { timeout: 40000 }, async () => {
+test('a_slow_client_is_cut_off', { timeout: 280000 }, async () => {
   const url = new URL(env.POSTERN_API_URL);
   const socket = net.connect(Number(url.port), url.hostname);
-  const start = Date.now();
+  let seconds = 0;
   socket.write('GET /api_keys HTTP/1.1\r\n');
-  const drip = setInterval(() => socket.write('x'), 1000);
+  const drip = setInterval(() => { seconds++; socket.write('x'); }, 1000);
   await new Promise((resolve) => { socket.on('close', resolve); socket.on('error', resolve); });
   clearInterval(drip);
-  assert.ok(Date.now() - start < 30000);
+  assert.ok(seconds < 30);
 });
 
 // ---- framing, byte by byte ----
 
 // Bytes as they are; resolves with what came back and whether the connection was closed by then.
-function bytes(text, { wait = 20000, end = /$^/ } = {}) {
+function bytes(text, { wait = 120000, end = /$^/ } = {}) {
   const url = new URL(env.POSTERN_API_URL);
   return new Promise((resolve) => {
     const socket = net.connect(Number(url.port), url.hostname, () => socket.write(Buffer.from(text, 'latin1')));
@@ -339,7 +339,7 @@ test('HTTP/1.0 has one request, and several where the client asks for it', async
 });
 
 for (const [what, start] of [['head', `POST /api_keys HTTP/1.1\r\n${host}X-A: `], ['body', post('Content-Length: 1000\r\n\r\n')]])
-  test(`a ${what} that trickles is answered 408 when its time is over`, { timeout: 60000 }, async () => {
+  test(`a ${what} that trickles is answered 408 when its time is over`, { timeout: 280000 }, async () => {
     const url = new URL(env.POSTERN_API_URL);
     const socket = net.connect(Number(url.port), url.hostname, () => socket.write(start));
     let got = '';

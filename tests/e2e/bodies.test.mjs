@@ -93,7 +93,7 @@ const framings = {
 
 for (const protocol of ['h1', 'h2']) {
   for (const [framing, { head, part, end }] of Object.entries(framings)) {
-    test(`a byte of an answer arrives before the upstream has another: ${framing}, ${protocol}`, { timeout: 60000 }, async () => {
+    test(`a byte of an answer arrives before the upstream has another: ${framing}, ${protocol}`, { timeout: 280000 }, async () => {
       // also behind a burst for which the worker has lent a large buffer
       const pieces = [Buffer.from('a'), Buffer.from('b'), noise.subarray(0, 300000), Buffer.from('c'), noise.subarray(0, 5000), Buffer.from('d')];
       const total = pieces.reduce((n, piece) => n + piece.length, 0);
@@ -116,7 +116,7 @@ for (const protocol of ['h1', 'h2']) {
   }
 }
 
-test('what follows a 101 is whole in both directions at once: single bytes, bursts, and more than a client takes', { timeout: 120000 }, async () => {
+test('what follows a 101 is whole in both directions at once: single bytes, bursts, and more than a client takes', { timeout: 280000 }, async () => {
   const SIZE = 24 * MIB, bursts = [Buffer.from('a'), Buffer.from('b'), noise.subarray(0, 300000), Buffer.from('c'), noise.subarray(0, 5000), Buffer.from('d')];
   let received = 0;
   const up = await tcpUpstream((socket) => socket.once('data', () => {
@@ -148,15 +148,15 @@ test('what follows a 101 is whole in both directions at once: single bytes, burs
   hash = sum();
   client.pause();
   source(SIZE).on('data', (part) => client.write(part));
-  await until(() => received >= MIB, 'the upstream has more than is sent back', 60000);
+  await until(() => received >= MIB, 'the upstream has more than is sent back', 120000);
   client.resume();
-  await until(() => bytes === SIZE, 'all of it', 60000);
+  await until(() => bytes === SIZE, 'all of it', 120000);
   assert.equal(hash.digest('hex'), sumOf(SIZE));
   client.destroy();
   await up.close();
 });
 
-test('64 MiB are whole in either direction, and counted', { timeout: 240000, skip: elsewhere }, async () => {
+test('64 MiB are whole in either direction, and counted', { timeout: 280000, skip: elsewhere }, async () => {
   const SIZE = 64 * MIB, want = sumOf(SIZE);
   const up = await serve((request, response) => {
     const hash = sum();
@@ -185,7 +185,7 @@ test('64 MiB are whole in either direction, and counted', { timeout: 240000, ski
   up.close();
 });
 
-test('a part of a large body, and an answer without the body that it tells of', { timeout: 60000 }, async () => {
+test('a part of a large body, and an answer without the body that it tells of', { timeout: 280000 }, async () => {
   const up = await serve((request, response) => {
     if (request.url === '/304') return response.writeHead(304, { ETag: '"1"' }).end();
     if (request.method === 'HEAD') return response.writeHead(200, { 'Content-Length': 64 * MIB }).end();
@@ -216,7 +216,7 @@ const sanitizer = () => workers().filter((pid) => /libasan/.test(fs.readFileSync
 const temporary = () => workers().flatMap((pid) => fs.readdirSync(`/proc/${pid}/fd`).map((fd) => { try { return fs.readlinkSync(`/proc/${pid}/fd/${fd}`); } catch { return ''; } }))
   .filter((file) => /\/edge\/(proxy|body)\//.test(file));
 
-test('clients that do not take 1 GiB each cost a bounded part of memory and nothing on disk', { timeout: 120000, skip: elsewhere }, async () => {
+test('clients that do not take 1 GiB each cost a bounded part of memory and nothing on disk', { timeout: 280000, skip: elsewhere }, async () => {
   const READERS = 24, BLOCK = 64 * 1024;
   let written = 0;
   const up = await serve((request, response) => {
@@ -239,7 +239,7 @@ test('clients that do not take 1 GiB each cost a bounded part of memory and noth
     open.push(answer);
   }
   let last = -1, same = 0; // it has come to a stand where nothing more goes in
-  await until(() => { same = written === last ? same + 1 : 0; last = written; return same > 25; }, 'all wait for their clients', 60000);
+  await until(() => { same = written === last ? same + 1 : 0; last = written; return same > 25; }, 'all wait for their clients', 120000);
   const grown = resident() - before;
   assert.ok(grown < READERS * 256 * 1024 + 16 * MIB + sanitizer(), `${READERS} clients took ${grown} bytes of memory`);
   assert.deepEqual(temporary(), []);
@@ -256,7 +256,7 @@ test('clients that do not take 1 GiB each cost a bounded part of memory and noth
       }
       bytes += part.length;
     });
-    await until(() => bytes > 96 * MIB || !right, '96 MiB of what waited', 60000);
+    await until(() => bytes > 96 * MIB || !right, '96 MiB of what waited', 120000);
     assert.ok(right);
   }
   for (const answer of open) answer.end();
@@ -272,7 +272,7 @@ const cuts = {
 };
 
 for (const [what, [answer]] of Object.entries(cuts)) {
-  test(`a client notices that the upstream's answer is not whole: ${what}`, { timeout: 60000 }, async () => {
+  test(`a client notices that the upstream's answer is not whole: ${what}`, { timeout: 280000 }, async () => {
     const up = await tcpUpstream((socket) => socket.once('data', () => answer(socket)));
     const to = await endpoint(up.address);
     for (const protocol of ['h1', 'h2']) {
@@ -295,7 +295,7 @@ function unsent({ localPort, remotePort }) {
 const refusals = {
   'resets the connection': (socket) => socket.once('data', () => {
     socket.pause();
-    socket.write(refusal('Connection: close\r\n'), () => void until(() => unsent(socket) === 0, 'the edge has all of it', 60000).then(() => socket.destroy()));
+    socket.write(refusal('Connection: close\r\n'), () => void until(() => unsent(socket) === 0, 'the edge has all of it', 120000).then(() => socket.destroy()));
   }),
   'closes its side': (socket) => socket.once('data', () => { socket.pause(); socket.end(refusal('Connection: close\r\n')); }),
   'reads on': (socket) => { socket.once('data', () => socket.end(refusal('Connection: close\r\n'))); socket.resume(); },
@@ -303,7 +303,7 @@ const refusals = {
 };
 
 for (const [what, upstream] of Object.entries(refusals)) {
-  test(`an answer that comes during the upload is whole, where the upstream ${what}`, { timeout: 120000 }, async () => {
+  test(`an answer that comes during the upload is whole, where the upstream ${what}`, { timeout: 280000 }, async () => {
     const up = await tcpUpstream(upstream);
     const to = await endpoint(up.address);
     const want = sum().update(page).digest('hex');
@@ -323,7 +323,7 @@ for (const [what, upstream] of Object.entries(refusals)) {
   });
 }
 
-test('a client that reads only when it has sent all gets the answer that came before', { timeout: 120000 }, async () => {
+test('a client that reads only when it has sent all gets the answer that came before', { timeout: 280000 }, async () => {
   const up = await tcpUpstream(refusals['resets the connection']);
   const to = await endpoint(up.address);
   const got = await new Promise((resolve, reject) => {
@@ -341,7 +341,7 @@ test('a client that reads only when it has sent all gets the answer that came be
   await up.close();
 });
 
-test('an upstream that resets an upload without an answer is 502', { timeout: 60000 }, async () => {
+test('an upstream that resets an upload without an answer is 502', { timeout: 280000 }, async () => {
   const up = await tcpUpstream((socket) => socket.once('data', () => socket.resetAndDestroy()));
   const to = await endpoint(up.address);
   for (const protocol of ['h1', 'h2']) {

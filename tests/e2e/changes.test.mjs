@@ -155,7 +155,7 @@ async function under({ who = self, to, modules, change, sent = {}, judge, excuse
     }
   });
   const changes = async () => {
-    await until(() => answers >= 4, `${name}: answers before the first change`, 60000);
+    await until(() => answers >= 4, `${name}: answers before the first change`, 120000);
     for (let n = 1; n <= CHANGES; n++) { asked = n; await next(n); answered = n; }
   };
   await Promise.all([...clients, changes().finally(() => { over = true; })]);

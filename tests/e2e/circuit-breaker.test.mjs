@@ -124,7 +124,7 @@ test('one trial after tripped_duration: a failure leaves it open, an answer clos
 });
 
 test('many requests at the end of tripped_duration: one of them goes upstream', async () => {
-  const { up, to } = await opened({ tripped_duration: 5 });
+  const { up, to } = await opened({ tripped_duration: 20 }); // a trial that takes as long is followed by another
   up.status = 200;
   up.hold = true;
   const agent = new https.Agent({ keepAlive: true, maxSockets: 8, servername: to.host });
@@ -209,7 +209,7 @@ for (const [what, late, status] of [['closes', '', 502], ['says 500', 'HTTP/1.1 
   });
 
 test('a trial that a later module denies is over with the head of its page, whenever its client takes the rest', async () => {
-  const up = await answering(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 1 }), webhook_verification: { provider: 'github', secret: 's' } });
+  const up = await answering(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 10 }), webhook_verification: { provider: 'github', secret: 's' } });
   const sign = { 'content-length': 2, 'x-hub-signature-256': `sha256=${crypto.createHmac('sha256', 's').update('{}').digest('hex')}` };
   const webhook = () => through(to.host, '/', { method: 'POST', body: '{}', headers: sign });
   up.status = 500;
@@ -219,21 +219,25 @@ test('a trial that a later module denies is over with the head of its page, when
   const session = http2.connect(`https://${edge.host}:${edge.port}`, { ca, servername: to.host, settings: { initialWindowSize: 1 } });
   session.on('error', () => {});
   let denied = 0;
+  const under = new Set();
   const asking = setInterval(() => {
     const stream = session.request({ ':authority': to.host, ':path': '/' });
-    stream.on('error', () => {}).on('response', (head) => {
+    under.add(stream);
+    stream.on('error', () => {}).on('close', () => under.delete(stream)).on('response', (head) => {
+      under.delete(stream);
       if (head[':status'] === 403) denied++; else stream.close(http2.constants.NGHTTP2_CANCEL);
     });
-  }, 100);
-  await until(() => denied, 'the trial, which is denied');
+  }, 400); // few of them: a client may not reset many
+  await until(() => denied, 'the trial, which is denied', 120000);
   clearInterval(asking);
+  await until(() => under.size === 0, 'none is under way, which might be the trial', 120000);
   assert.equal((await webhook()).status, 200);
   session.destroy();
   await up.close();
 });
 
 test('a slow upload is a trial that keeps nobody out, and decides where it is whole', async () => {
-  const up = await impatient(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 2 }) });
+  const up = await impatient(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 10 }) });
   const open = async () => { await serve(up, to, 500, 4); assert.equal(code(await through(to.host)), OPEN); up.status = 200; };
   const trial = () => until(async () => {
     const one = half(to.host);
@@ -322,8 +326,8 @@ test('workers that are killed, one in the middle of a trial, leave it open, and 
   const { up, to } = await opened({ tripped_duration: 2 });
   const dead = new Set(), kill = async () => {
     for (const pid of workers()) { dead.add(pid); process.kill(pid, 'SIGKILL'); }
-    await until(() => workers().length && workers().every((pid) => !dead.has(pid)), 'other workers');
-    await until(() => through(to.host).then(() => true, () => false), 'that serve');
+    await until(() => workers().length && workers().every((pid) => !dead.has(pid)), 'other workers', 120000);
+    await until(() => through(to.host).then(() => true, () => false), 'that serve', 120000);
   };
   up.hold = true;
   const asked = [];

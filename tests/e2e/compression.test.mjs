@@ -384,7 +384,7 @@ const chunk = (part) => Buffer.concat([Buffer.from(`${part.length.toString(16)}\
 
 for (const protocol of protocols)
   for (const coding of codings)
-    test(`what the upstream sends can be decoded before it sends more: ${coding}, ${protocol}`, { timeout: 60000 }, async () => {
+    test(`what the upstream sends can be decoded before it sends more: ${coding}, ${protocol}`, { timeout: 280000 }, async () => {
       let socket;
       const there = await tcpUpstream((one) => { socket = one; one.once('data', () => one.write(head())); });
       const stream = await endpoint(there.address, { compression: {} });
@@ -441,7 +441,7 @@ test('64 MiB are whole, and counted', { timeout: 300000, skip: elsewhere }, asyn
   there.close();
 });
 
-test('others are served while a large body is encoded', { timeout: 120000, skip: elsewhere }, async () => {
+test('others are served while a large body is encoded', { timeout: 280000, skip: elsewhere }, async () => {
   const there = await serve((request, response) => {
     response.writeHead(200, { 'Content-Type': 'text/plain' });
     if (request.url === '/small') return response.end('small');
@@ -467,7 +467,7 @@ const cuts = {
   'a chunk has no size': (s) => { s.write(head()); s.write(chunk(noise.subarray(0, MIB))); s.write('nonsense\r\n'); },
 };
 for (const [what, answer] of Object.entries(cuts))
-  test(`a client notices that the upstream's answer is not whole: ${what}`, { timeout: 60000 }, async () => {
+  test(`a client notices that the upstream's answer is not whole: ${what}`, { timeout: 280000 }, async () => {
     const there = await tcpUpstream((socket) => socket.once('data', () => answer(socket)));
     const cut = await endpoint(there.address, { compression: {} });
     for (const protocol of protocols) {
@@ -486,7 +486,7 @@ for (const [what, answer] of Object.entries(cuts))
     await there.close();
   });
 
-test('a change of the configuration while bodies stream: they go on as they began', { timeout: 60000 }, async () => {
+test('a change of the configuration while bodies stream: they go on as they began', { timeout: 280000 }, async () => {
   const sockets = [];
   const there = await tcpUpstream((socket) => socket.once('data', () => { socket.write(head()); socket.write(chunk('before\n')); sockets.push(socket); }));
   const stream = await endpoint(there.address, { compression: {} });
@@ -529,7 +529,7 @@ const resident = () => workers().reduce((total, pid) => total + Number(/^VmRSS:\
 // AddressSanitizer keeps 256 MiB that a process freed: only without it (make chaos) this tells what a client costs.
 const sanitizer = () => workers().filter((pid) => /libasan/.test(fs.readFileSync(`/proc/${pid}/maps`, 'utf8'))).length * 256 * MIB;
 
-test('clients that do not take what was encoded for them cost a bounded part of memory, and go on', { timeout: 120000, skip: elsewhere }, async () => {
+test('clients that do not take what was encoded for them cost a bounded part of memory, and go on', { timeout: 280000, skip: elsewhere }, async () => {
   const READERS = 24, BLOCK = 64 * 1024;
   let written = 0;
   const there = await serve((request, response) => {
@@ -549,7 +549,7 @@ test('clients that do not take what was encoded for them cost a bounded part of 
   for (let i = 0; i < READERS; i++) open.push(await one[i % 2 ? 'h2' : 'h1'](slow.host, i % 4 < 2 ? '/length' : '/chunks', { headers: { 'accept-encoding': codings[i % codings.length] } }));
   for (const { response } of open) response.on('error', () => {});
   let last = -1, same = 0;
-  await until(() => { same = written === last ? same + 1 : 0; last = written; return same > 25; }, 'all wait for their clients', 60000);
+  await until(() => { same = written === last ? same + 1 : 0; last = written; return same > 25; }, 'all wait for their clients', 120000);
   const grown = resident() - before;
   const encoders = { gzip: 264, deflate: 264, br: 1950, zstd: 660 }; // KiB, as services/edge/README.md has it
   const most = codings.reduce((sum, coding) => sum + READERS / codings.length * (encoders[coding] + 376) * 1024, 0);
@@ -568,7 +568,7 @@ test('clients that do not take what was encoded for them cost a bounded part of 
       }
       bytes += part.length;
     });
-    await until(() => bytes > 32 * MIB || !right, '32 MiB of what waited', 60000);
+    await until(() => bytes > 32 * MIB || !right, '32 MiB of what waited', 120000);
     assert.ok(right);
   }
   for (const answer of open) answer.end();

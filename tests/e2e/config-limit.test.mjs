@@ -47,7 +47,7 @@ test('a change beyond the limit is refused with its figure and does nothing, one
   await other.must('POST', '/backends/http_response', { body });
 });
 
-test('of many that ask at once as many are served as there is room for', { skip: elsewhere, timeout: 60000 }, async () => {
+test('of many that ask at once as many are served as there is room for', { skip: elsewhere, timeout: 280000 }, async () => {
   const one = account();
   await one.must('POST', '/backends/http_response', { body });
   const size = counted(one);

@@ -18,7 +18,7 @@ const socket = (name) => `ipc://${run}/${mark}.${name}`;
 let copies, gateway, api, lone, loneApi;
 
 // All four lease: each was heard.
-const ready = () => until(async () => (await api.metric('leases_held').catch(() => 0)) === 4, 'a gateway that has leases of every copy', 30000);
+const ready = () => until(async () => (await api.metric('leases_held').catch(() => 0)) === 4, 'a gateway that has leases of every copy', 120000);
 
 test.before(async () => {
   if (skip) return;
@@ -86,13 +86,13 @@ async function change(count, made, always) {
   assert.ok(whole > 0);
 }
 
-test('what is changed through a copy that no edge is connected to is live when it is answered', { skip, timeout: 120000 }, async () => {
+test('what is changed through a copy that no edge is connected to is live when it is answered', { skip, timeout: 280000 }, async () => {
   const made = await Promise.all(Array.from({ length: 4 }, () => endpoint({ body: 'first' })));
   await until(async () => /^2\/2$/.test((await loneApi.ask('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'both workers are known to it');
   await change(200, made, true);
 });
 
-test('and while helpers of the edge are killed', { skip, timeout: 120000 }, async () => {
+test('and while helpers of the edge are killed', { skip, timeout: 280000 }, async () => {
   const made = await Promise.all(Array.from({ length: 4 }, () => endpoint({ body: 'first' })));
   const master = fs.readFileSync(`${run}/edge.pid`, 'utf8').trim();
   const workers = () => children(master);
@@ -107,7 +107,7 @@ test('and while helpers of the edge are killed', { skip, timeout: 120000 }, asyn
 });
 
 for (const name of ['routes', 'identity']) {
-  test(`a copy of ${name} that stands still is left out, and used again when it goes on`, { skip, timeout: 120000 }, async () => {
+  test(`a copy of ${name} that stands still is left out, and used again when it goes on`, { skip, timeout: 280000 }, async () => {
     const before = await api.metric('calls_resent_total'), out = await api.metric('copies_left_out_total'), back = await api.metric('copies_back_total');
     copies[name].kill('SIGSTOP');
     try {
@@ -128,7 +128,7 @@ for (const name of ['routes', 'identity']) {
     await load(40, `${name} back`);
   });
 
-  test(`a copy of ${name} that is killed is left out, and used again when there is another`, { skip, timeout: 120000 }, async () => {
+  test(`a copy of ${name} that is killed is left out, and used again when there is another`, { skip, timeout: 280000 }, async () => {
     const before = await api.metric('calls_resent_total'), out = await api.metric('copies_left_out_total'), back = await api.metric('copies_back_total');
     const first = load(200, `${name} killed`);
     copies[name].kill('SIGKILL');
@@ -146,7 +146,7 @@ for (const name of ['routes', 'identity']) {
   });
 }
 
-test('with the only other copy standing still a request waits for one, and is done once', { skip, timeout: 60000 }, async () => {
+test('with the only other copy standing still a request waits for one, and is done once', { skip, timeout: 280000 }, async () => {
   const running = Number(fs.readFileSync(`${run}/routes.pid`, 'utf8'));
   copies.routes.kill('SIGSTOP');
   process.kill(running, 'SIGSTOP');
@@ -185,13 +185,13 @@ async function inTime(story) {
   }
 }
 
-test('that one copy cannot do a change now is no answer while another one is about to do it', { skip, timeout: 120000 }, () => inTime(async () => {
+test('that one copy cannot do a change now is no answer while another one is about to do it', { skip, timeout: 280000 }, () => inTime(async () => {
   const row = await locked(api);
   try {
     const answer = row.change('done');
     let first;
-    await until(() => { [first] = row.waiting(); return first; }, 'a copy waits for the lock', 30000);
-    await until(() => { const now = row.waiting(); return now.length && !now.includes(first); }, 'it has given up, and the other one waits', 30000);
+    await until(() => { [first] = row.waiting(); return first; }, 'a copy waits for the lock', 120000);
+    await until(() => { const now = row.waiting(); return now.length && !now.includes(first); }, 'it has given up, and the other one waits', 120000);
     await row.release();
     const said = await answer;
     if (said.status === 200) assert.equal(await row.body(), 'done');
@@ -199,16 +199,16 @@ test('that one copy cannot do a change now is no answer while another one is abo
   } finally { row.end(); }
 }));
 
-test('a copy that stood still in its transaction does it again', { skip, timeout: 120000 }, () => inTime(async () => {
+test('a copy that stood still in its transaction does it again', { skip, timeout: 280000 }, () => inTime(async () => {
   const row = await locked(loneApi);
   let stopped = false;
   try {
     const answer = row.change('done');
     let pid;
-    await until(() => { [pid] = row.waiting(); return pid; }, 'it waits for the lock', 30000);
+    await until(() => { [pid] = row.waiting(); return pid; }, 'it waits for the lock', 120000);
     stopped = copies.routes.kill('SIGSTOP');
     await row.release();
-    await until(() => !row.is(pid), 'PostgreSQL ended its session', 30000);
+    await until(() => !row.is(pid), 'PostgreSQL ended its session', 120000);
     copies.routes.kill('SIGCONT');
     stopped = false;
     const said = await answer;
@@ -221,7 +221,7 @@ test('a copy that stood still in its transaction does it again', { skip, timeout
   }
 }));
 
-test('a gateway that no copy of a service answers says so, and lets no request wait for long', { skip, timeout: 120000 }, async () => {
+test('a gateway that no copy of a service answers says so, and lets no request wait for long', { skip, timeout: 280000 }, async () => {
   const port = PORT + 6, own = socket('lonely');
   let copy;
   const front = another('gateway', { POSTERN_HTTP_PORT: String(port), POSTERN_HEALTH_PORT: String(port + 1), POSTERN_PROXY_SOCKET: '', POSTERN_IDENTITY_RPC: own });
@@ -231,20 +231,20 @@ test('a gateway that no copy of a service answers says so, and lets no request w
   const told = (answer) => `${answer.status} ${answer.headers['retry-after']}`;
   try {
     // It has heard none yet, so from its first word on it is not ready.
-    assert.match(await until(async () => (await ready()).find((text) => text), 'it says whether it is ready', 30000), /^503 .*no copy of identity answers/);
+    assert.match(await until(async () => (await ready()).find((text) => text), 'it says whether it is ready', 120000), /^503 .*no copy of identity answers/);
     copy = another('identity', { POSTERN_RPC: own });
-    await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready', 30000);
+    await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready', 120000);
     const first = await bot('before');
     assert.equal(first.status, 201, first.raw);
     copy.kill('SIGSTOP');
-    await until(async () => (await ready()).every((text) => /^503 .*no copy of identity answers/.test(text)), 'it says so, at both ports', 30000);
+    await until(async () => (await ready()).every((text) => /^503 .*no copy of identity answers/.test(text)), 'it says so, at both ports', 120000);
     assert.equal(told(await bot('meanwhile')), '503 1');
     const before = await client.metric('calls_resent_total');
     for (let i = 0; i < 3; i++) assert.equal(told(await client.ask('GET', '/bot_users?limit=1')), '503 1');
     assert.ok(await client.metric('calls_resent_total') - before <= 6, 'each for a second or so, not for ten');
     copy.kill('SIGCONT');
-    await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready again', 30000);
-    await until(async () => (await bot('after')).status === 201, 'and requests are answered', 30000);
+    await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready again', 120000);
+    await until(async () => (await bot('after')).status === 201, 'and requests are answered', 120000);
   } finally {
     client.close();
     await front.stop();
@@ -254,18 +254,18 @@ test('a gateway that no copy of a service answers says so, and lets no request w
 });
 
 // A copy that stands still does what it was asked when it goes on, perhaps over something that was answered meanwhile.
-test('a change that is under way is not answered as long as it may still be done', { skip, timeout: 120000 }, async () => {
+test('a change that is under way is not answered as long as it may still be done', { skip, timeout: 280000 }, async () => {
   const port = PORT + 8, own = socket('asleep');
   const copy = another('routes', { POSTERN_RPC: own, POSTERN_CONFIG_LOG: socket('asleep-log') });
   const front = another('gateway', { POSTERN_HTTP_PORT: String(port), POSTERN_HEALTH_PORT: String(port + 1), POSTERN_PROXY_SOCKET: '', POSTERN_ROUTES_RPC: own });
   const client = apiAt(port, port + 1);
   const make = async (name) => (await client.ask('POST', '/backends/http_response', { body: 'x', description: `${mark} ${name}` })).status;
   try {
-    await until(async () => await make('before').catch(() => 0) === 201, 'changes are made', 30000);
+    await until(async () => await make('before').catch(() => 0) === 201, 'changes are made', 120000);
     copy.kill('SIGSTOP');
     assert.equal(await make('under way'), 503);
     copy.kill('SIGCONT');
-    await until(async () => await make('after') === 201, 'changes are made again', 30000);
+    await until(async () => await make('after') === 201, 'changes are made again', 120000);
     const said = [];
     for (let path = '/backends/http_response?limit=100'; path;) {
       const { body } = await client.ask('GET', path);

@@ -31,41 +31,41 @@ async function away(story) {
 test('of all the deletions that there ever were a bounded number is kept', { skip: elsewhere }, async () => {
   const served = await endpoint({ body: 'served' });
   delete_many(20000);
-  await until(() => deletions() <= KEPT + 100, 'they are forgotten', 30000);
+  await until(() => deletions() <= KEPT + 100, 'they are forgotten', 120000);
   assert.ok(deletions() >= KEPT - 100, 'the newest are kept');
   assert.equal((await through(served.host)).body, 'served');
   const entries = Number(sql('SELECT count(*) FROM routes.config_entry WHERE doc IS NOT NULL'));
   for (let i = 0; i < 20; i++) await must('DELETE', `/backends/http_response/${(await must('POST', '/backends/http_response', { body: 'x' })).id}`);
-  await until(() => deletions() <= KEPT, 'the bound holds', 30000);
+  await until(() => deletions() <= KEPT, 'the bound holds', 120000);
   assert.equal(Number(sql('SELECT count(*) FROM routes.config_entry WHERE doc IS NOT NULL')), entries, 'nothing else is');
   assert.equal(await acknowledged(), '2/2');
 });
 
-test('an edge that was away while a deletion was forgotten hears of it', { skip: elsewhere, timeout: 60000 }, async () => {
+test('an edge that was away while a deletion was forgotten hears of it', { skip: elsewhere, timeout: 280000 }, async () => {
   const gone = await endpoint({ body: 'gone' }), stays = await endpoint({ body: 'stays' });
   assert.equal((await through(gone.host)).body, 'gone');
   await away(async () => {
     await must('DELETE', `/edges/https/${gone.edge.id}/routes/${gone.route.id}`);
     delete_many(3 * KEPT);
-    await until(() => sql(`SELECT count(*) FROM routes.config_entry WHERE id = '${gone.route.id}'`) === '0', 'its deletion is forgotten', 30000);
+    await until(() => sql(`SELECT count(*) FROM routes.config_entry WHERE id = '${gone.route.id}'`) === '0', 'its deletion is forgotten', 120000);
   });
-  await until(async () => (await through(gone.host)).status === 404, 'the route is gone', 30000);
+  await until(async () => (await through(gone.host)).status === 404, 'the route is gone', 120000);
   assert.equal((await through(stays.host)).body, 'stays');
-  await until(async () => await acknowledged() === '2/2', 'and changes are live', 30000);
+  await until(async () => await acknowledged() === '2/2', 'and changes are live', 120000);
 });
 
-test('it does so however little it missed', { skip: elsewhere, timeout: 60000 }, async () => {
+test('it does so however little it missed', { skip: elsewhere, timeout: 280000 }, async () => {
   const gone = await endpoint({ body: 'gone' }), stays = await endpoint({ body: 'stays' });
   await away(async () => {
     await must('DELETE', `/edges/https/${gone.edge.id}/routes/${gone.route.id}`);
     sql('BEGIN; UPDATE routes.config_head SET forgotten = revision; DELETE FROM routes.config_entry WHERE doc IS NULL; COMMIT');
   });
-  await until(async () => (await through(gone.host)).status === 404, 'the route is gone', 30000);
+  await until(async () => (await through(gone.host)).status === 404, 'the route is gone', 120000);
   assert.equal((await through(stays.host)).body, 'stays');
-  await until(async () => await acknowledged() === '2/2', 'and changes are live', 30000);
+  await until(async () => await acknowledged() === '2/2', 'and changes are live', 120000);
 });
 
-test('what is deleted and made again while deletions are forgotten is there', { skip: elsewhere, timeout: 120000 }, async () => {
+test('what is deleted and made again while deletions are forgotten is there', { skip: elsewhere, timeout: 280000 }, async () => {
   const to = await endpoint({ body: 'x' });
   let n = 0;
   const writer = (async () => {
@@ -81,6 +81,6 @@ test('what is deleted and made again while deletions are forgotten is there', { 
   while (n < 60 && await Promise.race([writer.then(() => false), new Promise((resolve) => setTimeout(() => resolve(true), 300))])) delete_many(700);
   await writer;
   const before = revision();
-  await until(() => deletions() <= KEPT, 'they are forgotten', 30000);
+  await until(() => deletions() <= KEPT, 'they are forgotten', 120000);
   assert.equal(revision(), before, 'which changes nothing');
 });

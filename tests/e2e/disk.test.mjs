@@ -25,8 +25,8 @@ const head = () => { try { return fs.readFileSync(state).subarray(0, 28).toStrin
 async function restart(signal) {
   const before = pidOf('edge');
   if (signal === 'SIGKILL') process.kill(-before, signal); else process.kill(before, signal);
-  await until(() => ![0, before].includes(pidOf('edge')) && children(pidOf('edge')).length >= 2, 'a new edge', 30000);
-  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 30000);
+  await until(() => ![0, before].includes(pidOf('edge')) && children(pidOf('edge')).length >= 2, 'a new edge', 120000);
+  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 120000);
 }
 
 async function withoutConfigLog(story) {
@@ -48,13 +48,13 @@ function unable() {
 }
 
 // fsfreeze, as for a snapshot of the machine. Only what opens a file as if to make it waits here: see slow_resolver.c.
-test('a file system that is frozen for some seconds stops no worker and no helper', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'nothing freezes opening files here', timeout: 60000 }, async () => {
+test('a file system that is frozen for some seconds stops no worker and no helper', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'nothing freezes opening files here', timeout: 280000 }, async () => {
   const to = await endpoint({ body: 'x' });
   const restarts = async () => [...(await status('metrics')).matchAll(/^postern_edge_helper_restarts_total\{worker="\d+"\} (\d+)/gm)].map((row) => row[1]).join();
-  await until(async () => await change() === '2/2', 'all is well', 20000);
+  await until(async () => await change() === '2/2', 'all is well', 120000);
   const before = await restarts(), end = Date.now() + 4000;
   fs.writeFileSync(`${dir}/frozen`, '');
-  const lost = setTimeout(() => fs.rmSync(`${dir}/frozen`, { force: true }), 20000); // of those that wait for the thaw
+  const lost = setTimeout(() => fs.rmSync(`${dir}/frozen`, { force: true }), 120000); // of those that wait for the thaw
   try {
     for (let round = 0; round < 3 || Date.now() < end; round++) {
       const got = await Promise.all(Array.from({ length: 16 }, () => through(to.host)));
@@ -84,7 +84,7 @@ const harms = {
   },
 };
 
-test('a state file that somebody else changed is written again', { skip: elsewhere, timeout: 180000 }, async () => {
+test('a state file that somebody else changed is written again', { skip: elsewhere, timeout: 280000 }, async () => {
   const to = await endpoint({ body: 'before' });
   await until(async () => await change() === '2/2', 'all is well');
   for (const [how, take] of Object.entries(harms)) {
@@ -99,7 +99,7 @@ test('a state file that somebody else changed is written again', { skip: elsewhe
       assert.equal(await says(to.host), body, `from disk, after it was ${how}`);
       assert.match(await status('metrics'), /^postern_edge_revision\{worker="0"\} [1-9]/m);
     });
-    await until(async () => await change() === '2/2', 'all is well again', 20000);
+    await until(async () => await change() === '2/2', 'all is well again', 120000);
   }
 });
 
@@ -112,7 +112,7 @@ async function onFullDisk(story) {
   run('mount', '--bind', small, dir);
   try {
     await restart('SIGTERM');
-    await until(async () => await change() === '2/2', 'the edge follows', 20000);
+    await until(async () => await change() === '2/2', 'the edge follows', 120000);
     assert.notEqual(spawnSync('dd', ['if=/dev/zero', `of=${dir}/ballast`, 'bs=4k'], { stdio: 'ignore' }).status, 0, 'the disk is full');
     await story(() => fs.rmSync(`${dir}/ballast`));
   } finally {
@@ -121,10 +121,10 @@ async function onFullDisk(story) {
     fs.rmdirSync(small);
     await restart('SIGTERM');
   }
-  await until(async () => await change() === '2/2', 'all is well again', 20000);
+  await until(async () => await change() === '2/2', 'all is well again', 120000);
 }
 
-test('a change that does not fit on the disk is not confirmed until it does', { skip: unable(), timeout: 120000 }, async () => {
+test('a change that does not fit on the disk is not confirmed until it does', { skip: unable(), timeout: 280000 }, async () => {
   const to = await endpoint({ body: 'before' });
   const log = `${env.POSTERN_LOG_DIR}/edge.log`;
   await onFullDisk(async (room) => {
@@ -138,17 +138,17 @@ test('a change that does not fit on the disk is not confirmed until it does', { 
     assert.match(await status('readyz'), /^ready\n[^]*the state file does not hold what is in force/);
     const health = spawnSync(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HOME: home }, encoding: 'utf8' });
     assert.match(health.stdout + health.stderr, /the state file does not hold what is in force/);
-    const told = () => fs.readFileSync(log, 'utf8').slice(from);
+    const told = () => fs.readFileSync(log).subarray(from).toString();
     assert.match(told(), /cannot write the state file[^\n]*\(28: No space left on device\)/);
     await withoutConfigLog(async () => {
       await restart('SIGKILL');
       assert.equal(await says(to.host), 'before', 'what was on disk, whole');
     });
-    await until(async () => await says(to.host) === body, 'the config log says the rest', 20000);
-    await until(async () => await change() === '1/2', 'which is still not on disk', 20000);
+    await until(async () => await says(to.host) === body, 'the config log says the rest', 120000);
+    await until(async () => await change() === '1/2', 'which is still not on disk', 120000);
 
     room();
-    await until(async () => await behind() === 0, 'there is room, and it is written', 30000);
+    await until(async () => await behind() === 0, 'there is room, and it is written', 120000);
     await until(async () => await change() === '2/2', 'changes are confirmed');
     assert.match(told(), /the state file is written again/);
     assert.ok(!fs.existsSync(`${state}.new`));
@@ -159,7 +159,7 @@ test('a change that does not fit on the disk is not confirmed until it does', { 
   });
 });
 
-test('a full disk keeps no key of session tickets in use', { skip: unable(), timeout: 120000 }, async () => {
+test('a full disk keeps no key of session tickets in use', { skip: unable(), timeout: 280000 }, async () => {
   const keys = `${dir}/ticket.keys`, read = () => fs.readFileSync(keys).toString('hex');
   await onFullDisk(async () => {
     const before = read(), long_ago = Date.now() / 1000 - 13 * 3600;
@@ -177,18 +177,22 @@ const hellos = {
   },
 };
 
-test('a change that does not fit on the disk is not confirmed by a hello either', { skip: unable(), timeout: 120000 }, async () => {
+test('a change that does not fit on the disk is not confirmed by a hello either', { skip: unable(), timeout: 280000 }, async () => {
   const to = await endpoint({ body: 'before' });
   await onFullDisk(async () => {
     let n = 0;
     const patch = async () => { const answer = await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: String.fromCharCode(97 + n++ % 26).repeat(65536) }); return `${answer.status} ${edgesOf(answer)}`; };
     assert.equal(await patch(), '200 1/2');
     for (const [why, hello] of Object.entries(hellos)) {
-      const waiting = patch();
-      await new Promise((resolve) => setTimeout(resolve, 150)); // it is in force, and waits
-      await hello();
-      assert.equal(await waiting, '200 1/2', why);
-      await until(async () => await patch() === '200 1/2', `after that, too: ${why}`, 20000);
+      let said;
+      do { // a worker that says nothing for a second, as one whose helper is that long in coming, is given up, and is none of the two
+        const waiting = patch();
+        await new Promise((resolve) => setTimeout(resolve, 150)); // it is in force, and waits
+        await hello();
+        said = await waiting;
+        assert.match(said, /^200 ([01]\/2|[01]\/1|0\/0)$/, why);
+      } while (said !== '200 1/2');
+      await until(async () => await patch() === '200 1/2', `after that, too: ${why}`, 120000);
     }
   });
 });
@@ -213,10 +217,10 @@ async function onSmallDisk(schema, table, story) {
   }
 }
 
-test('a change for which the database has no room is 503, and the service says that it is not ready', { skip: unable(), timeout: 120000 }, async () => {
+test('a change for which the database has no room is 503, and the service says that it is not ready', { skip: unable(), timeout: 280000 }, async () => {
   const ready = () => fetch(`http://127.0.0.1:${edge.port - 31}/readyz`).then(async (answer) => `${answer.status} ${await answer.text()}`);
   const log = `${env.POSTERN_LOG_DIR}/routes.log`;
-  await until(async () => (await ready()) === '200 ready\n', 'all is well', 20000);
+  await until(async () => (await ready()) === '200 ready\n', 'all is well', 120000);
   await onSmallDisk('routes', 'http_response_backend', async (moveBack) => {
     const from = fs.statSync(log).size;
     let answer, body, n = 0;
@@ -229,7 +233,7 @@ test('a change for which the database has no room is 503, and the service says t
     assert.equal(`${answer.status} ${answer.body.error_code}`, '503 ERR_POSTERN_503', answer.raw);
     // whatever else finds room and is committed, as what is too old being deleted, says the opposite
     await until(async () => { await api('POST', '/backends/http_response', { body }, headers()); return /^503 PostgreSQL has no room/.test(await ready()); }, 'the service is not ready');
-    assert.match(fs.readFileSync(log, 'utf8').slice(from), /SQLSTATE 53100/);
+    assert.match(fs.readFileSync(log).subarray(from).toString(), /SQLSTATE 53100/);
     assert.equal((await api('GET', '/backends/http_response?limit=1')).status, 200, 'what is there can be read');
     moveBack();
     const again = await api('POST', '/backends/http_response', { body }, headers());
@@ -239,7 +243,7 @@ test('a change for which the database has no room is 503, and the service says t
 });
 
 // A standby that nobody promoted yet, a provider that means "full", an operator before a switch-over: all say so to new sessions.
-test('a change for which the database is read-only is 503, and the services say that they are not ready', { skip: elsewhere, timeout: 120000 }, async () => {
+test('a change for which the database is read-only is 503, and the services say that they are not ready', { skip: elsewhere, timeout: 280000 }, async () => {
   const sql = (text) => run('psql', env.DATABASE_URL, '-v', 'ON_ERROR_STOP=1', '-qAtc', text).trim();
   const ports = { routes: edge.port - 31, identity: edge.port - 30, events: edge.port - 29 };
   const ready = (port) => fetch(`http://127.0.0.1:${port}/readyz`).then(async (answer) => `${answer.status} ${await answer.text()}`);
@@ -250,19 +254,19 @@ test('a change for which the database is read-only is 503, and the services say 
   try {
     sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
     for (const [name, port] of Object.entries(ports))
-      await until(async () => /^503 PostgreSQL is read-only/.test(await ready(port)), `${name} is not ready`, 30000);
+      await until(async () => /^503 PostgreSQL is read-only/.test(await ready(port)), `${name} is not ready`, 120000);
     for (let i = 0; i < 3; i++)
       for (const answer of await changes())
         assert.equal(`${answer.status} ${answer.body.error_code} ${answer.headers['retry-after']}`, '503 ERR_POSTERN_503 1', answer.raw);
     assert.equal((await api('GET', `/backends/http_response/${to.backend.id}`)).status, 200, 'what is there can be read');
     assert.equal((await through(to.host)).body, 'before');
-    await until(() => /SQLSTATE 25006/.test(fs.readFileSync(log, 'utf8').slice(from)), 'the log says why');
+    await until(() => /SQLSTATE 25006/.test(fs.readFileSync(log).subarray(from).toString()), 'the log says why');
   } finally {
     execFileSync('psql', [env.DATABASE_URL, '-Xqc', `ALTER DATABASE "${database}" RESET default_transaction_read_only`], { env: { ...process.env, PGOPTIONS: '-c default_transaction_read_only=off' } });
   }
   // No session is ended, and those that there are say read-only as long as they last.
-  await until(async () => (await changes()).every((answer) => answer.status === 201), 'changes again', 30000);
-  for (const [name, port] of Object.entries(ports)) await until(async () => await ready(port) === '200 ready\n', `${name} is ready`, 30000);
-  await until(async () => edgesOf(await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: 'after' })) === '2/2', 'and they reach the edge', 30000);
+  await until(async () => (await changes()).every((answer) => answer.status === 201), 'changes again', 120000);
+  for (const [name, port] of Object.entries(ports)) await until(async () => await ready(port) === '200 ready\n', `${name} is ready`, 120000);
+  await until(async () => edgesOf(await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: 'after' })) === '2/2', 'and they reach the edge', 120000);
   assert.equal((await through(to.host)).body, 'after');
 });

@@ -23,8 +23,8 @@ test('the viewer and its files', async () => {
 
 let browser;
 try { browser = execFileSync('sh', ['-c', 'command -v chromium']).toString().trim(); } catch { /* skipped, and says so */ }
-test('a browser shows every kind', { skip: browser ? false : 'chromium is not installed', timeout: 60000 }, () => {
-  const page = execFileSync(browser, ['--headless', '--no-sandbox', '--disable-gpu', '--virtual-time-budget=20000', '--dump-dom', `${env.POSTERN_API_URL}/docs`], { stdio: ['ignore', 'pipe', 'ignore'], timeout: 50000, maxBuffer: 1 << 27 }).toString();
+test('a browser shows every kind', { skip: browser ? false : 'chromium is not installed', timeout: 280000 }, () => {
+  const page = execFileSync(browser, ['--headless', '--no-sandbox', '--disable-gpu', '--virtual-time-budget=20000', '--dump-dom', `${env.POSTERN_API_URL}/docs`], { stdio: ['ignore', 'pipe', 'ignore'], timeout: 240000, maxBuffer: 1 << 27 }).toString();
   for (const kind of ['https_edge_route', 'event_subscription', 'secret', 'ssh_user_certificate', 'endpoint']) assert.ok(page.includes(`operations-tag-${kind}`), kind);
 });
 

@@ -68,14 +68,14 @@ test('sessions of a route, an edge and a module that were deleted end, and those
   const copy = looking();
   try {
     for (const one of gone) {
-      const { principal } = await until(() => events.events.find((event) => event.event_type === 'application_session_deleted.v0' && event.object?.id === one.id), `the end of ${one.id}`, 60000);
+      const { principal } = await until(() => events.events.find((event) => event.event_type === 'application_session_deleted.v0' && event.object?.id === one.id), `the end of ${one.id}`, 120000);
       assert.deepEqual([principal.id, principal.source], [one.user, 'ROUTE']);
       assert.equal(await isListed(one), false);
       assert.equal(sql(`SELECT count(*) FROM sign_in_session WHERE session_id = '${one.id}'`), '0', 'its tokens went with it');
       assert.deepEqual((await must('GET', `/app/users/${one.user}`)).endpoints, []);
     }
     const asked = await metric('postern_identity_asked_total\\{service="routes"\\}');
-    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 60000);
+    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 120000);
   } finally { await copy.stop(); }
   await must('PUT', `${at(stays.to)}/oidc`, oidc());
   assert.deepEqual([await isListed(stays), await ask(stays)], [true, 200]);
@@ -92,10 +92,10 @@ test('a module that is deleted and put again has nothing of the former one: no s
   assert.deepEqual([await ask(session), (await browser.open(done)).status], [401, 400]);
   const copy = looking(), fresh = await signedIn('gone3', to);
   try {
-    const event = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === session.id), 'the end of the former session', 60000);
+    const event = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === session.id), 'the end of the former session', 120000);
     assert.equal(event.principal.source, 'ROUTE');
     const asked = await metric('postern_identity_asked_total\\{service="routes"\\}');
-    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 60000);
+    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 120000);
     assert.deepEqual([await isListed(fresh), await ask(fresh)], [true, 200], 'the new module has sessions of its own');
   } finally { await copy.stop(); }
   await events.stop();
@@ -115,10 +115,10 @@ test('after another cookie_prefix no upstream gets the former cookies, their val
   assert.ok(await isListed(session), 'nobody has looked yet');
   const copy = looking();
   try {
-    const event = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === session.id), 'the end of the former session', 60000);
+    const event = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === session.id), 'the end of the former session', 120000);
     assert.deepEqual([event.principal.id, event.principal.source], [session.user, 'ROUTE']);
     const asked = await metric('postern_identity_asked_total\\{service="routes"\\}');
-    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 60000);
+    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 120000);
     assert.deepEqual([await isListed(fresh), await ask(fresh, NEW)], [true, 200]);
   } finally { await copy.stop(); }
   await events.stop();
@@ -143,11 +143,11 @@ test('a session counts at the host where it was made, and ends when that is not 
   const copy = looking();
   try {
     for (const session of [here, before]) {
-      const event = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === session.id), 'the end of a session of the host', 60000);
+      const event = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === session.id), 'the end of a session of the host', 120000);
       assert.deepEqual([event.principal.id, event.principal.source], [session.user, 'ROUTE']);
     }
     const asked = await metric('postern_identity_asked_total\\{service="routes"\\}');
-    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 60000);
+    await until(async () => await metric('postern_identity_asked_total\\{service="routes"\\}') >= asked + 3, 'it looks again', 120000);
     for (const session of [there, deep]) assert.deepEqual([await isListed(session), await ask(session)], [true, 200], `that of ${session.to.host} goes on`);
   } finally { await copy.stop(); }
   await events.stop();
@@ -158,11 +158,11 @@ test('while postern-routes does not answer nothing ends, and when it does again 
   await must('DELETE', at(session.to));
   const deaf = looking({ POSTERN_ROUTES_RPC: `ipc://${env.POSTERN_RUN_DIR}/nobody-${process.pid}.rpc` });
   try {
-    await until(async () => await metric('postern_identity_asked_in_vain_total\\{service="routes"\\}') >= 2, 'it has asked twice, in vain', 60000);
+    await until(async () => await metric('postern_identity_asked_in_vain_total\\{service="routes"\\}') >= 2, 'it has asked twice, in vain', 120000);
     assert.ok(await isListed(session));
   } finally { await deaf.stop(); }
   const copy = looking();
   try {
-    await until(async () => !await isListed(session), 'it ends', 60000);
+    await until(async () => !await isListed(session), 'it ends', 120000);
   } finally { await copy.stop(); }
 });

@@ -121,7 +121,7 @@ test('what is kept of a request tells nothing of its body', async () => {
 
 test('requests are remembered for as long at least as one may come again', { skip: elsewhere }, () => {
   const needed = ['database-url=x', 'master-key=/nowhere/key', 'rpc=inproc://rpc', 'events=inproc://events'].map((setting) => `--${setting}`);
-  const start = (seconds) => spawnSync(path.join(home, 'bin/postern-identity'), [...needed, `--idempotency-seconds=${seconds}`], { encoding: 'utf8', env: { PATH: process.env.PATH }, timeout: 30000 }).stderr;
+  const start = (seconds) => spawnSync(path.join(home, 'bin/postern-identity'), [...needed, `--idempotency-seconds=${seconds}`], { encoding: 'utf8', env: { PATH: process.env.PATH }, timeout: 120000 }).stderr;
   assert.match(start('59'), /POSTERN_IDEMPOTENCY_SECONDS \(--idempotency-seconds\) must be a number from 60 /);
   assert.match(start('60'), /cannot start: .*\/nowhere\/key/);
 });

@@ -29,7 +29,7 @@ if (!skip) server.users.nina = { nickname: 'nina', name: 'Nina', email: 'nina@ne
 
 async function ask(verb, body) {
   const id = bus.ask(verb, body);
-  await until(() => bus.answer(id), `an answer to ${verb}`, 90000);
+  await until(() => bus.answer(id), `an answer to ${verb}`, 120000);
   return bus.answer(id);
 }
 const good = async (verb, body) => { const answer = await ask(verb, body); assert.equal(answer.code, OK, `${verb}: ${answer.msg}`); return answer.body; };
@@ -129,7 +129,7 @@ async function askedMeanwhile(to, sealed, newer, change) {
   server.hold = new Promise((resolve) => { release = resolve; });
   const asked = server.asked.length, first = check(nina, { sealed });
   try {
-    await until(() => server.asked.length > asked, 'the provider to be asked', 60000);
+    await until(() => server.asked.length > asked, 'the provider to be asked', 120000);
     sql(`UPDATE identity.sign_in_session SET rules_revision = ${newer} WHERE session_id = '${nina.id}'`);
     await change?.(nina);
   } finally { server.hold = null; release(); }

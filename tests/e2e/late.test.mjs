@@ -20,21 +20,21 @@ const request = (id, document) => [`http_response_backend.${document ? 'update' 
 const waits = () => Number(sql(`SELECT coalesce(max(extract(epoch FROM clock_timestamp() - query_start)), -1) FROM pg_stat_activity WHERE application_name = 'routes' AND wait_event_type = 'Lock'
   AND EXISTS (SELECT FROM pg_stat_activity holder WHERE holder.pid = ANY (pg_blocking_pids(pg_stat_activity.pid)) AND holder.application_name = 'psql')`));
 
-test('a change waits for a lock no longer than somebody waits for its answer', { skip: elsewhere, timeout: 120000 }, async () => {
+test('a change waits for a lock no longer than somebody waits for its answer', { skip: elsewhere, timeout: 280000 }, async () => {
   const { id } = await must('POST', '/backends/http_response', { body: 'before' }), lock = session(env.DATABASE_URL);
   const gateway = caller('gateway', 'routes', `ipc://${run}/routes.rpc`);
   try {
     await lock.say(`BEGIN; SELECT FROM routes.http_response_backend WHERE id = '${id}' FOR UPDATE;`);
     const [verb, asked] = request(id, { body: 'late' });
     const late = gateway.ask(verb, asked, { account: env.POSTERN_ACCOUNT, left: LEFT });
-    await until(() => waits() >= 0 || gateway.answer(late), 'it waits', 30000);
-    await until(() => gateway.answer(late) || waits() > 4, 'it waits no more', 30000); // a statement may take 5 s
+    await until(() => waits() >= 0 || gateway.answer(late), 'it waits', 120000);
+    await until(() => gateway.answer(late) || waits() > 4, 'it waits no more', 120000); // a statement may take 5 s
     await lock.say('ROLLBACK;');
-    await until(() => gateway.answer(late), 'an answer', 30000);
+    await until(() => gateway.answer(late), 'an answer', 120000);
     assert.equal(gateway.answer(late).code, MAINTENANCE);
     assert.equal(await body(id), 'before');
     const again = gateway.ask(verb, asked, { account: env.POSTERN_ACCOUNT });
-    await until(() => gateway.answer(again), 'the next one', 30000);
+    await until(() => gateway.answer(again), 'the next one', 120000);
     assert.deepEqual([gateway.answer(again).code, await body(id)], [0, 'late']);
   } finally {
     lock.end();
@@ -55,10 +55,10 @@ async function throughPath(story) {
   const { id } = await must('POST', '/backends/http_response', { body: 'before' });
   let gateway;
   try {
-    await until(async () => await requests() >= 0, 'the copy', 30000);
+    await until(async () => await requests() >= 0, 'the copy', 120000);
     gateway = caller('gateway', 'routes', `ipc://${socket}`);
     const ask = (document = null, left = 60000) => gateway.ask(...request(id, document), { account: env.POSTERN_ACCOUNT, left });
-    const answer = async (to) => { await until(() => gateway.answer(to), 'an answer', 60000); return gateway.answer(to).code; };
+    const answer = async (to) => { await until(() => gateway.answer(to), 'an answer', 120000); return gateway.answer(to).code; };
     assert.equal(await answer(ask()), 0);
     await story({ between, id, ask, answer, requests });
   } finally {
@@ -66,17 +66,17 @@ async function throughPath(story) {
     await copy.stop();
     between.close();
     for (const file of [socket, `${socket}.log`]) fs.rmSync(file, { force: true });
-    await until(async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] === '2/2', 'all is well again', 30000);
+    await until(async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] === '2/2', 'all is well again', 120000);
   }
 }
 
-test('a change whose time is over when PostgreSQL can be reached again is not done', { skip: elsewhere, timeout: 120000 }, () => throughPath(async ({ between, id, ask, answer, requests }) => {
+test('a change whose time is over when PostgreSQL can be reached again is not done', { skip: elsewhere, timeout: 280000 }, () => throughPath(async ({ between, id, ask, answer, requests }) => {
   const before = await requests();
   between.hold();
   between.cut();
   ask({ body: 'late' }, LEFT);
   const next = ask(); // there is one worker
-  await until(async () => await requests() === before + 2, 'both are there', 30000);
+  await until(async () => await requests() === before + 2, 'both are there', 120000);
   await new Promise((resolve) => setTimeout(resolve, LEFT + 100));
   between.release();
   assert.equal(await answer(next), 0);
@@ -84,13 +84,13 @@ test('a change whose time is over when PostgreSQL can be reached again is not do
 }));
 
 // It takes a session for one whose process stands still, ends it within its transaction, and says so in the answer to the next statement.
-test('a change whose session PostgreSQL ended within its transaction is done in another one', { skip: elsewhere, timeout: 120000 }, () => throughPath(async ({ between, id, ask, answer }) => {
+test('a change whose session PostgreSQL ended within its transaction is done in another one', { skip: elsewhere, timeout: 280000 }, () => throughPath(async ({ between, id, ask, answer }) => {
   const lock = session(env.DATABASE_URL);
   try {
     assert.equal(await answer(ask({ body: 'first' })), 0); // all its statements are prepared
     await lock.say(`BEGIN; SELECT FROM routes.http_response_backend WHERE id = '${id}' FOR UPDATE;`);
     const change = ask({ body: 'done' });
-    await until(() => waits() >= 0, 'it waits for the lock', 30000);
+    await until(() => waits() >= 0, 'it waits for the lock', 120000);
     between.deafen(1); // the update arrives, and not the commit
     await lock.say('ROLLBACK;');
     assert.equal(await answer(change), 0);

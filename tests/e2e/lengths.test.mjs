@@ -46,14 +46,14 @@ const up = await upstream((request, response) => {
 });
 const to = await endpoint(up.address);
 
-test('a body in chunks has the length of what is in the chunks, over either protocol', { skip: elsewhere, timeout: 30000 }, async () => {
+test('a body in chunks has the length of what is in the chunks, over either protocol', { skip: elsewhere, timeout: 280000 }, async () => {
   assert.equal((await overHttp2(to.host, { ':path': '/chunks2' })).length, 100000);
   assert.equal((await eventOf(to.host, '/chunks2')).response.body_length, 100000);
   assert.equal((await through(to.host, '/chunks1')).body.length, 100000);
   assert.equal((await eventOf(to.host, '/chunks1')).response.body_length, 100000);
 });
 
-test('a body with a length, none, and the one that HEAD did not ask for', { skip: elsewhere, timeout: 30000 }, async () => {
+test('a body with a length, none, and the one that HEAD did not ask for', { skip: elsewhere, timeout: 280000 }, async () => {
   await overHttp2(to.host, { ':path': '/length' });
   assert.equal((await eventOf(to.host, '/length')).response.body_length, 100000);
   await through(to.host, '/204');
@@ -65,7 +65,7 @@ test('a body with a length, none, and the one that HEAD did not ask for', { skip
   }
 });
 
-test('an upload in chunks, over either protocol', { skip: elsewhere, timeout: 30000 }, async () => {
+test('an upload in chunks, over either protocol', { skip: elsewhere, timeout: 280000 }, async () => {
   const body = Buffer.alloc(123456, 'y');
   await through(to.host, '/up1', { method: 'POST', body, headers: { 'Transfer-Encoding': 'chunked' } });
   assert.equal((await eventOf(to.host, '/up1')).request.body_length, body.length);
@@ -74,13 +74,13 @@ test('an upload in chunks, over either protocol', { skip: elsewhere, timeout: 30
   assert.equal(up.seen.find((one) => one.url === '/up2').body.length, body.length);
 });
 
-test('an upload that the edge answers itself', { skip: elsewhere, timeout: 30000 }, async () => {
+test('an upload that the edge answers itself', { skip: elsewhere, timeout: 280000 }, async () => {
   const page = await endpoint({ body: 'no' });
   await through(page.host, '/thrown1', { method: 'POST', body: 'z'.repeat(30000) });
   assert.equal((await eventOf(page.host, '/thrown1')).request.body_length, 30000);
 });
 
-test('a download that the client breaks off is as long as what was sent', { skip: elsewhere, timeout: 30000 }, async () => {
+test('a download that the client breaks off is as long as what was sent', { skip: elsewhere, timeout: 280000 }, async () => {
   const large = await upstream((request, response) => {
     response.writeHead(200, { 'Content-Length': 30000000 });
     const more = () => { while (!response.destroyed && response.write(Buffer.alloc(65536))); };
@@ -116,7 +116,7 @@ test('a download that the client breaks off is as long as what was sent', { skip
   await large.close();
 });
 
-test('a download that the upstream breaks off', { skip: elsewhere, timeout: 30000 }, async () => {
+test('a download that the upstream breaks off', { skip: elsewhere, timeout: 280000 }, async () => {
   const dying = await tcpUpstream((socket) => socket.on('data', (part) => {
     const chunked = part.includes('/chunks');
     socket.end(chunked ? 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n' + 'x'.repeat(500)
@@ -132,7 +132,7 @@ test('a download that the upstream breaks off', { skip: elsewhere, timeout: 3000
   await dying.close();
 });
 
-test('an upload that breaks off is as long as what came', { skip: elsewhere, timeout: 30000 }, async () => {
+test('an upload that breaks off is as long as what came', { skip: elsewhere, timeout: 280000 }, async () => {
   const waiting = await tcpUpstream((socket) => socket.on('data', () => {}));
   const there = await endpoint(waiting.address);
   let arrived = 0;
@@ -168,7 +168,7 @@ async function uploads(host, path, frames, then) {
 }
 const cancel = frame(RST_STREAM, 0, 1, Buffer.from([0, 0, 0, 8])), goaway = frame(GOAWAY, 0, 0, Buffer.alloc(8));
 for (const [what, frames, then] of [['reset', [cancel]], ['goaway', [goaway], 'goes'], ['lost', [], 'goes']])
-  test(`an upload over HTTP/2 that breaks off before anybody took what came: ${what}`, { skip: elsewhere, timeout: 30000 }, async () => {
+  test(`an upload over HTTP/2 that breaks off before anybody took what came: ${what}`, { skip: elsewhere, timeout: 280000 }, async () => {
     const waiting = await tcpUpstream((socket) => socket.on('data', () => {}));
     const there = await endpoint(waiting.address);
     assert.equal((await uploads(there.host, `/${what}`, [frame(DATA, 0, 1, Buffer.alloc(3000)), ...frames], then)).request.body_length, 3000);
@@ -176,7 +176,7 @@ for (const [what, frames, then] of [['reset', [cancel]], ['goaway', [goaway], 'g
     await waiting.close();
   });
 
-test('an upload over HTTP/2 that the edge answers itself', { skip: elsewhere, timeout: 30000 }, async () => {
+test('an upload over HTTP/2 that the edge answers itself', { skip: elsewhere, timeout: 280000 }, async () => {
   const page = await endpoint({ body: 'no' }, { match: '/page' });
   for (const path of ['/page', '/nowhere']) {
     const event = await uploads(page.host, path, [frame(DATA, 0, 1, Buffer.alloc(1500)), frame(DATA, END_STREAM, 1, Buffer.alloc(500))]);
@@ -187,7 +187,7 @@ test('an upload over HTTP/2 that the edge answers itself', { skip: elsewhere, ti
   }
 });
 
-test('an upload in chunks that the edge answers itself, and the next request of the connection', { skip: elsewhere, timeout: 30000 }, async () => {
+test('an upload in chunks that the edge answers itself, and the next request of the connection', { skip: elsewhere, timeout: 280000 }, async () => {
   const page = await endpoint({ body: 'no' }, { match: '/page' });
   const post = (path, body) => `POST ${path} HTTP/1.1\r\nHost: ${page.host}\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;
   const chunks = `3e8;a=b\r\n${'x'.repeat(1000)}\r\n1\r\ny\r\n0\r\nX-Trailer: t\r\n\r\n`;
@@ -220,7 +220,7 @@ test('an upload in chunks that the edge answers itself, and the next request of 
   socket.destroy();
 });
 
-test('what went over a WebSocket is counted behind the 101', { skip: elsewhere, timeout: 30000 }, async () => {
+test('what went over a WebSocket is counted behind the 101', { skip: elsewhere, timeout: 280000 }, async () => {
   const ws = await tcpUpstream((socket) => socket.once('data', () => socket.end('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n12345')));
   const there = await endpoint(ws.address);
   const text = await raw(there.host, `GET /ws HTTP/1.1\r\nHost: ${there.host}\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n`);
@@ -231,7 +231,7 @@ test('what went over a WebSocket is counted behind the 101', { skip: elsewhere, 
   await ws.close();
 });
 
-test('bytes of early hints are not those of the body', { skip: elsewhere, timeout: 30000 }, async () => {
+test('bytes of early hints are not those of the body', { skip: elsewhere, timeout: 280000 }, async () => {
   const hints = await tcpUpstream((socket) => socket.on('data', () => socket.write('HTTP/1.1 103 x\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour')));
   const there = await endpoint(hints.address);
   await through(there.host, '/one');
@@ -249,7 +249,7 @@ const asInEvent = (pairs) => {
   return all;
 };
 
-test('the headers of an answer are those that the client got', { skip: elsewhere, timeout: 30000 }, async () => {
+test('the headers of an answer are those that the client got', { skip: elsewhere, timeout: 280000 }, async () => {
   const page = await endpoint({ body: 'page', headers: { 'x-of-the-page': 'Yes' } });
   for (const [host, path, own] of [[to.host, '/chunked', ''], [to.host, '/length', ''], [to.host, '/204', ''], [page.host, '/page', ''], [page.host, '/close', 'Connection: close\r\n']]) {
     const path1 = `${path}?1`;
@@ -263,7 +263,7 @@ test('the headers of an answer are those that the client got', { skip: elsewhere
     asInEvent(Object.entries(second.headers).filter(([name]) => !name.startsWith(':'))));
 });
 
-test('headers that an event has no room for are counted in it', { skip: elsewhere, timeout: 30000 }, async () => {
+test('headers that an event has no room for are counted in it', { skip: elsewhere, timeout: 280000 }, async () => {
   const many = await upstream((request, response) => { for (let i = 0; i < 150; i++) response.setHeader(`X-N-${i}`, 'v'); response.end(); });
   const there = await endpoint(many.address);
   const wide = await upstream((request, response) => { for (let i = 0; i < 10; i++) response.setHeader(`X-N-${i}`, 'v'.repeat(5000)); response.end(); });
@@ -286,7 +286,7 @@ test('headers that an event has no room for are counted in it', { skip: elsewher
   await wide.close();
 });
 
-test('a 100 that went before the answer is none of its body', { skip: elsewhere, timeout: 30000 }, async () => {
+test('a 100 that went before the answer is none of its body', { skip: elsewhere, timeout: 280000 }, async () => {
   const fixed = await endpoint({ body: '12345' });
   for (const [host, path, length] of [[fixed.host, '/fixed', 5], [to.host, '/length', 100000], [to.host, '/chunks100', 100000]]) {
     const got = await raw(host, `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n`);
@@ -309,7 +309,7 @@ const localhost = signed && { key: fs.readFileSync(`${signed}.key`), cert: fs.re
 // What stands behind the end of an answer is nobody's answer: also where the end and the buffer that it was read into fall together,
 // and the rest of its TLS record is still to be decrypted.
 for (const secure of [false, true])
-  test(`bytes behind an answer are not the next one's, over ${secure ? 'TLS' : 'TCP'}`, { skip: elsewhere || (secure && !localhost), timeout: 120000 }, async () => {
+  test(`bytes behind an answer are not the next one's, over ${secure ? 'TLS' : 'TCP'}`, { skip: elsewhere || (secure && !localhost), timeout: 280000 }, async () => {
     const BUFFER = 4095, LARGE = 65536, extra = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL');
     const filled = (total, head) => { // head and body have so many bytes
       for (let size = total; ; size--) {

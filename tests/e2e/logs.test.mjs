@@ -11,17 +11,21 @@ const rotate = (dir, bytes, old) => spawnSync(path.join(home, 'bin/postern'), ['
 const folder = (name) => { const dir = path.join(home, `story-${name}-${process.pid}`); fs.mkdirSync(dir); return dir; };
 const sizes = (dir) => Object.fromEntries(fs.readdirSync(dir).sort().map((name) => [name, fs.statSync(path.join(dir, name)).size]));
 
-test('a writer that only appends loses no line and has none twice', { skip, timeout: 60000 }, async () => {
+test('a writer that only appends loses no line and has none twice', { skip, timeout: 280000 }, async () => {
   const dir = folder('lines'), log = path.join(dir, 'busy.log');
-  const writer = spawn('bash', ['-c', 'i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); echo "line $i of a service that has much to say"; done >>"$0"', log]);
-  let ended = false;
-  writer.on('exit', () => { ended = true; });
+  // it goes on until there were some rotations, however long each takes
+  const writer = spawn('bash', ['-c', 'i=0; while [ $i -lt 60000 ] || [ ! -e "$0.enough" ]; do i=$((i + 1)); echo "line $i of a service that has much to say"; done >>"$0"; echo $i', log]);
+  let ended = false, said = '';
+  writer.stdout.on('data', (part) => { said += part; });
+  writer.on('close', () => { ended = true; });
   let rounds = 0;
   await until(() => fs.existsSync(log), 'a log');
-  while (!ended) { assert.equal(rotate(dir, 20000, 1000).stderr, ''); rounds++; await new Promise((resolve) => setTimeout(resolve, 1)); }
-  const names = fs.readdirSync(dir).filter((name) => name !== 'busy.log').sort((a, b) => Number(b.slice(9)) - Number(a.slice(9)));
+  while (!ended) { assert.equal(rotate(dir, 20000, 1000).stderr, ''); if (++rounds === 10) fs.writeFileSync(`${log}.enough`, ''); await new Promise((resolve) => setTimeout(resolve, 1)); }
+  const names = fs.readdirSync(dir).filter((name) => /^busy\.log\.\d+$/.test(name)).sort((a, b) => Number(b.slice(9)) - Number(a.slice(9)));
   const all = [...names, 'busy.log'].map((name) => fs.readFileSync(path.join(dir, name), 'utf8')).join('').trimEnd().split('\n');
-  assert.equal(all.length, 60000);
+  const lines = Number(said);
+  assert.ok(lines >= 60000, said);
+  assert.equal(all.length, lines);
   all.forEach((line, i) => assert.equal(line, `line ${i + 1} of a service that has much to say`));
   assert.ok(names.length > 5, `${names.length} files`);
   fs.rmSync(dir, { recursive: true });
@@ -50,11 +54,11 @@ test('as many old logs as are asked for stay, and nothing else is touched', { sk
   fs.rmSync(outside);
 });
 
-test('logs of the running system are rotated', { skip, timeout: 60000 }, async () => {
+test('logs of the running system are rotated', { skip, timeout: 280000 }, async () => {
   const log = path.join(home, 'log/demo.log'), first = `${log}.1`;
   const before = fs.existsSync(first) ? fs.statSync(first).ino : 0;
   fs.appendFileSync(log, `${'a line of a story\n'.repeat(1000000)}`);
-  await until(() => fs.statSync(log).size < 16 << 20, 'a small log', 30000);
+  await until(() => fs.statSync(log).size < 16 << 20, 'a small log', 120000);
   assert.notEqual(fs.statSync(first).ino, before);
   assert.ok(fs.statSync(first).size > 16 << 20);
 });

@@ -58,7 +58,7 @@ async function changes_are_live(made, count) {
   }
 }
 
-test('copies that there are not, made up by another role, are not heard', { skip, timeout: 120000 }, async () => {
+test('copies that there are not, made up by another role, are not heard', { skip, timeout: 280000 }, async () => {
   const made = await endpoint({ body: 'first' }), refused = await metric(first, 'notifications_refused_total');
   let n = 0;
   const stop = repeat(() => {
@@ -66,12 +66,12 @@ test('copies that there are not, made up by another role, are not heard', { skip
     psql.say(`SELECT pg_notify('routes_config', '4611686018427387904'), pg_notify('routes_config', ''), pg_notify('routes_config', '{"revision":4611686018427387904}')`);
   });
   try {
-    await until(async () => await metric(first, 'notifications_refused_total') > refused + 200, 'they are counted', 30000);
+    await until(async () => await metric(first, 'notifications_refused_total') > refused + 200, 'they are counted', 120000);
     copy = another('routes', { POSTERN_RPC: socket('routes'), POSTERN_CONFIG_LOG: socket('log'), POSTERN_HEALTH_PORT: String(HEALTH) });
     gateway = another('gateway', { POSTERN_HTTP_PORT: String(PORT), POSTERN_HEALTH_PORT: String(PORT + 1), POSTERN_PROXY_SOCKET: '', POSTERN_ROUTES_RPC: socket('routes') });
     client = apiAt(PORT, PORT + 1);
     const patch = async () => client.ask('PATCH', `/backends/http_response/${made.backend.id}`, { body: 'x' }).then((answer) => answer.headers['postern-edges'], () => '');
-    await until(async () => await patch() === '2/2', 'the copy knows both workers of the edge', 30000);
+    await until(async () => await patch() === '2/2', 'the copy knows both workers of the edge', 120000);
     await changes_are_live(made, 20);
     assert.equal(await metric(first, 'other_copies'), 1);
     assert.equal(await metric(`127.0.0.1:${HEALTH}`, 'other_copies'), 1);
@@ -79,11 +79,11 @@ test('copies that there are not, made up by another role, are not heard', { skip
   } finally { stop(); }
 });
 
-test('what copies said is not heard again from another role', { skip, timeout: 120000 }, async () => {
+test('what copies said is not heard again from another role', { skip, timeout: 280000 }, async () => {
   const made = await endpoint({ body: 'first' });
   psql.say('LISTEN routes_workers; LISTEN routes_config');
   const asked = repeat(() => psql.say('SELECT 1'));
-  await until(() => psql.heard().filter(([channel]) => channel === 'routes_workers').length > 20, 'copies are overheard', 30000);
+  await until(() => psql.heard().filter(([channel]) => channel === 'routes_workers').length > 20, 'copies are overheard', 120000);
   await changes_are_live(made, 5);
   asked();
   const heard = psql.heard().slice(-100);
@@ -91,10 +91,10 @@ test('what copies said is not heard again from another role', { skip, timeout: 1
   const stop = repeat(() => psql.say(`SELECT ${heard.map(([channel, text]) => `pg_notify(${quoted(channel)}, ${quoted(text)})`).join(', ')}`));
   try {
     const refused = await metric(first, 'notifications_refused_total');
-    await until(async () => await metric(first, 'notifications_refused_total') > refused + 200, 'they are counted', 30000);
+    await until(async () => await metric(first, 'notifications_refused_total') > refused + 200, 'they are counted', 120000);
     await changes_are_live(made, 20);
     await copy.stop();
-    await until(async () => await metric(first, 'other_copies') === 0, 'a copy that is gone is not kept alive', 30000);
+    await until(async () => await metric(first, 'other_copies') === 0, 'a copy that is gone is not kept alive', 120000);
     for (let i = 0; i < 5; i++) assert.equal((await api('PATCH', `/backends/http_response/${made.backend.id}`, { body: `end ${i}` })).headers['postern-edges'], '2/2');
   } finally { stop(); }
 });

@@ -23,7 +23,7 @@ let bus;
 async function ask(verb, body) {
   bus ??= caller(edgeKey(), 'identity', `ipc://${env.POSTERN_RUN_DIR}/identity.rpc`);
   const id = bus.ask(verb, body);
-  await until(() => bus.answer(id), `an answer to ${verb}`, 30000);
+  await until(() => bus.answer(id), `an answer to ${verb}`, 120000);
   return bus.answer(id);
 }
 const asked = async (verb, body) => { const answer = await ask(verb, body); assert.equal(answer.code, 0, `${verb}: ${answer.msg}`); return answer.body; };

@@ -65,8 +65,12 @@ func main() {
 		return theirs, nil
 	}}
 	port, err := strconv.Atoi(os.Args[2])
+	seconds := 2
+	if err == nil && os.Getenv("H2SPEC_SECONDS") != "" {
+		seconds, err = strconv.Atoi(os.Getenv("H2SPEC_SECONDS"))
+	}
 	if err == nil {
-		_, err = h2spec.Run(&config.Config{Host: os.Args[1], Port: port, Path: "/", Timeout: 2 * time.Second, MaxHeaderLen: 4000,
+		_, err = h2spec.Run(&config.Config{Host: os.Args[1], Port: port, Path: "/", Timeout: time.Duration(seconds) * time.Second, MaxHeaderLen: 4000,
 			TLS: true, Insecure: true, JUnitReport: os.Args[3], Sections: os.Args[4:]})
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
--- A database that one user owned all of, as Postern made it up to then, with rows of every service; for tests/e2e/database.test.mjs.
+-- A database that one user owned all of, as Postern made it up to then, with rows of every service; for tests/e2e/database-before.test.mjs.
 -- Nothing in it is anybody's secret.
 -- master key: f96474dfc5d4050a51dffb86f9f2043947040ec3f178138e1fca4b84d0c2958a
 -- POSTERN_API_KEY=3MUxySFGFeZPhtPL31gmb3Xbprl_lJdRiIiHxc5evDt4Nm0II
