@@ -79,7 +79,7 @@ test('workers that were stopped while the config log is away serve what they hav
     const more = told('does not answer: serving revision') - waits;
     assert.ok(more > 0 && more <= workers().length, `each of them asked once more: ${more}`);
   });
-  await until(upToDate, 'changes reach every worker again', 20000);
+  await until(upToDate, 'changes reach every worker again');
 });
 
 test('workers that were stopped while the config log is away, and again while it comes back, serve nothing of what was changed meanwhile', { skip: elsewhere }, async () => {
@@ -95,12 +95,12 @@ test('workers that were stopped while the config log is away, and again while it
       for (const one of kept) { one.ask(); assert.equal(await one.next(), 'v1', 'it is away'); }
       signal(all, 'SIGSTOP');
     });
-    await until(async () => (await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: 'v2' })).headers['postern-edges'] === '0/0', 'nobody waits for them', 20000);
+    await until(async () => (await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: 'v2' })).headers['postern-edges'] === '0/0', 'nobody waits for them');
     for (const one of kept) one.ask();
     await new Promise((resolve) => setTimeout(resolve, 1000)); // all of them wait in sockets, and the pause is one
     return kept.map((one) => one.next());
   });
   assert.deepEqual(new Set(await Promise.all(asked)), new Set(['v2']));
-  await until(upToDate, 'changes reach every worker again', 20000);
+  await until(upToDate, 'changes reach every worker again');
   for (const one of kept) one.close();
 });

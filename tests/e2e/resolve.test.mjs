@@ -56,7 +56,7 @@ function asking(host) {
   const one = async () => { while (on) { sent++; const got = await through(host, '/').catch((error) => ({ status: error.code ?? error.message })); if (got.status !== 200) failed.push(got.status); } };
   const all = Promise.all(Array.from({ length: 8 }, one));
   // not before so many were asked meanwhile, however slow they are
-  return async (least = 60) => { await until(() => sent > least, `more than ${least} requests`, 60000); on = false; await all; return { sent, failed }; };
+  return async (least = 60) => { await until(() => sent > least, `more than ${least} requests`, 120000); on = false; await all; return { sent, failed }; };
 }
 const workers = () => children(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8')));
 
@@ -90,7 +90,7 @@ test('dead names of one account do not keep those of another waiting', { skip: p
 });
 
 // One name at a time is enough to hold up everybody's changes all the time, were they waited for.
-test('names of one account that are answered late hold up few changes of another', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 60000 }, async () => {
+test('names of one account that are answered late hold up few changes of another', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 300000 }, async () => {
   const headers = { Authorization: `Bearer ${otherAccountsKey('late')}` };
   const { backend } = await endpoint({ body: 'x' });
   let on = true;
@@ -116,7 +116,7 @@ test('names of one account that are answered late hold up few changes of another
 });
 
 // Between two of the edge's ticks it comes with a name that is waited for, pays that back, and goes with a name that is not.
-test('an account that comes and goes with its names does not end workers', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 90000 }, async () => {
+test('an account that comes and goes with its names does not end workers', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 300000 }, async () => {
   const headers = { Authorization: `Bearer ${otherAccountsKey('brief')}` };
   await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged');
   const before = workers();

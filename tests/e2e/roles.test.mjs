@@ -9,7 +9,7 @@ import { elsewhere, env, healthUrls, home, listening, through, until } from '../
 
 const keys = path.join(home, 'keys');
 const options = { skip: elsewhere };
-const run = (key, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 30000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: path.join(keys, key) } });
+const run = (key, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 120000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: path.join(keys, key) } });
 const names = () => fs.readdirSync(keys);
 const edge = () => names().find((name) => name.startsWith('edge@'));
 
@@ -20,7 +20,7 @@ function stolen(name) {
   for (const peer of names()) fs.copyFileSync(path.join(keys, peer, 'self.cert'), path.join(dir, 'peers', `${peer}.cert`));
   return dir;
 }
-const withKey = (dir, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 30000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: dir } });
+const withKey = (dir, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 120000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: dir } });
 const metric = async (service, socket) => {
   const port = { routes: 1, identity: 2, events: 3 }[service];
   const text = await (await fetch(`http://${healthUrls()[port]}/metrics`)).text();

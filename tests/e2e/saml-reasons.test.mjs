@@ -67,7 +67,7 @@ test('each setting that is wrong is named with what came and what was expected',
   assert.equal(up.seen.length, 0);
 });
 
-test('simplesamlphp: what it is set to, and what the log says', { skip: skip || missing, timeout: 240000 }, async () => {
+test('simplesamlphp: what it is set to, and what the log says', { skip: skip || missing, timeout: 300000 }, async () => {
   const ssp = await simplesamlphp({ signer: idp.signer, users: { 'ada:secret': { mail: ['ada@example.test'] } } }), entity = await ssp.metadata();
   const come = async (to, hosted, change = (it) => it) => {
     ssp.configure({ hosted, sps: [change((await ask(to.saml.metadata_url)).body)] });

@@ -11,7 +11,7 @@ const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS) }, async (
   return { host: (await publish(call, backend.address)).host, end: () => backend.close() };
 });
 
-test('who holds what a client may have is denied more, and nobody else is', { skip, timeout: 180000 }, async () => {
+test('who holds what a client may have is denied more, and nobody else is', { skip, timeout: 300000 }, async () => {
   const there = await ready, { host } = there;
   assert.equal((await ask(ready)).status, 200);
   // ended: of a connection that was idle still when another one's requests needed its place

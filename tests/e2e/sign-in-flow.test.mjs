@@ -29,7 +29,7 @@ if (!elsewhere) {
 }
 async function ask(verb, body, more) {
   const id = edge.ask(verb, body, more);
-  await until(() => edge.answer(id), `an answer to ${verb}`, 30000);
+  await until(() => edge.answer(id), `an answer to ${verb}`);
   return edge.answer(id);
 }
 
@@ -219,7 +219,7 @@ test('that somebody was deleted is remembered as long as what was said before ca
   const names = ['a day', 'longer'].map((what) => `story ${what} ${ksuid()}`);
   sql(`INSERT INTO sign_in_ended VALUES ('${names[0]}', now() - interval '25 h'), ('${names[1]}', now() - interval '27 h')`);
   const kept = () => sql(`SELECT person_hash FROM sign_in_ended WHERE person_hash LIKE 'story %'`);
-  await until(() => kept() === names[0], 'the older one is forgotten', 60000);
+  await until(() => kept() === names[0], 'the older one is forgotten', 120000);
   sql(`DELETE FROM sign_in_ended WHERE person_hash LIKE 'story %'`);
 });
 
@@ -354,7 +354,7 @@ test('nor is it lost when whoever asked has given up, or the database does not a
   again(session);
   provider.holdUser = new Promise((resolve) => { release = resolve; });
   try {
-    edge.ask('session.check', held, { left: 8000 });
+    edge.ask('session.check', held, { left: 30000 });
     await until(() => tokens() !== before, 'the new token is there before anything else is asked');
     await until(() => provider.asked.slice(asked).includes('/oauth/userinfo'), 'and the request goes on');
   } finally { provider.holdUser = null; release(); }
@@ -367,13 +367,13 @@ test('nor is it lost when whoever asked has given up, or the database does not a
   provider.hold = new Promise((resolve) => { release = resolve; });
   const locker = spawn('psql', [env.DATABASE_URL, '-qAt'], { stdio: ['pipe', 'pipe', 'ignore'] });
   try {
-    const id = edge.ask('session.check', held, { left: 8000 });
+    const id = edge.ask('session.check', held, { left: 20000 });
     await until(() => provider.asked.length > asked, 'the token endpoint is asked');
     locker.stdin.write("BEGIN; LOCK TABLE identity.sign_in_session IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n");
     await new Promise((resolve) => locker.stdout.once('data', resolve));
     provider.hold = null;
     release();
-    await until(() => edge.answer(id), 'it gives up', 30000);
+    await until(() => edge.answer(id), 'it gives up');
     assert.equal(edge.answer(id).code, 503, 'MAINTENANCE');
   } finally {
     provider.hold = null;

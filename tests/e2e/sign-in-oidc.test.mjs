@@ -45,7 +45,7 @@ if (!elsewhere) {
 }
 async function ask(verb, body) {
   const id = edge.ask(verb, body);
-  await until(() => edge.answer(id), `an answer to ${verb}`, 30000);
+  await until(() => edge.answer(id), `an answer to ${verb}`);
   return edge.answer(id);
 }
 

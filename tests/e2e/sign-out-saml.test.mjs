@@ -271,7 +271,7 @@ test('while another provider of the account takes connections and says nothing, 
   });
   const people = Array.from({ length: 24 }, async (_, i) => { while (!ended) await begin(`127.9.1.${i + 1}`); });
   try {
-    await until(() => begun >= 24 && held.size > 0, 'all are waiting', 60000);
+    await until(() => begun >= 24 && held.size > 0, 'all are waiting', 120000);
     for (let i = 0; i < 4; i++) {
       const who = await signedIn(to);
       assert.equal((await post(to, logoutRequest(to, who.name))).status, 302);

@@ -105,7 +105,7 @@ const post = (body, headers = {}, options = {}) => through((options.where ?? to)
 // The answer of an edge that has the certificate: on a machine that is busy it may not come in time, and is asked for again.
 async function settled(...args) {
   let got;
-  await until(async () => { got = await post(...args); return got.status !== 503; }, 'the certificate is there', 30000);
+  await until(async () => { got = await post(...args); return got.status !== 503; }, 'the certificate is there');
   return got;
 }
 
@@ -275,7 +275,7 @@ test('what cannot be had at the moment is denied so that SNS sends again', { ski
   const url = lying((response) => { held.add(response); });
   await denied(message('Notification', url), {}, 'no answer', [503, FOR_NOW]);
   lies.set(pathOf(url), good);
-  await until(async () => (await post(message('Notification', url))).status === 200, 'it is tried again');
+  await until(async () => (await post(message('Notification', url))).status === 200, 'it is tried again', 120000);
 });
 
 // ---- waiting ----
@@ -329,7 +329,7 @@ test('while it waits a client may leave, and a change of the provider ends it', 
   assert.equal(up.seen.length, 0);
 });
 
-test('a program that fetches and hangs is ended, and another takes its place', { skip: skip || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine'), timeout: 180000 }, async () => {
+test('a program that fetches and hangs is ended, and another takes its place', { skip: skip || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine'), timeout: 300000 }, async () => {
   const descendants = (pids) => { const next = children(pids); return next.length ? [...next, ...descendants(next)] : []; };
   const programs = () => descendants(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))).filter((pid) => {
     try { return path.basename(fs.readlinkSync(`/proc/${pid}/exe`)) === 'postern-fetch'; } catch { return false; }
@@ -340,7 +340,7 @@ test('a program that fetches and hangs is ended, and another takes its place', {
   assert.ok(hung.length > 0);
   for (const pid of hung) process.kill(pid, 'SIGSTOP');
   await until(async () => { await signed(); return !programs().some((pid) => hung.includes(pid)); }, 'they are ended', 120000);
-  await until(async () => (await signed()).status === 200, 'another fetches', 30000);
+  await until(async () => (await signed()).status === 200, 'another fetches');
 });
 
 // ---- what is said of it ----

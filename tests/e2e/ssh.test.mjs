@@ -46,7 +46,7 @@ for (const [private_key_type, more = {}] of kinds)
     assert.equal((await api('DELETE', `/ssh_certificate_authorities/${ca.id}`)).status, 409, 'what it signed refers to it');
   });
 
-test('ssh and sshd accept a host and a user certificate, and refuse others', { timeout: 60000 }, async () => {
+test('ssh and sshd accept a host and a user certificate, and refuse others', { timeout: 300000 }, async () => {
   const hostCa = await must('POST', '/ssh_certificate_authorities', { private_key_type: 'ecdsa' }), userCa = await must('POST', '/ssh_certificate_authorities', {}), strangerCa = await must('POST', '/ssh_certificate_authorities', {});
   const port = await new Promise((resolve) => { const s = net.createServer().listen(0, '127.0.0.1', () => { const p = s.address().port; s.close(() => resolve(p)); }); });
   const host = await must('POST', '/ssh_host_certificates', { public_key: key('host'), ssh_certificate_authority_id: hostCa.id, principals: ['ssh.example.test'] });
@@ -64,7 +64,7 @@ test('ssh and sshd accept a host and a user certificate, and refuse others', { t
   await until(() => said.includes('Server listening'), `sshd listens: ${said}`);
   const login = (name, certificate) => {
     fs.writeFileSync(`${dir}/${name}-cert.pub`, `${certificate}\n`);
-    return execFileSync('ssh', ['-F', 'none', '-o', `UserKnownHostsFile=${dir}/known`, '-o', 'GlobalKnownHostsFile=none', '-o', 'StrictHostKeyChecking=yes', '-o', 'HostKeyAlias=ssh.example.test', '-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes', '-o', `CertificateFile=${dir}/${name}-cert.pub`, '-i', `${dir}/${name}`, '-p', String(port), `${user}@127.0.0.1`, 'echo in'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 20000 }).trim();
+    return execFileSync('ssh', ['-F', 'none', '-o', `UserKnownHostsFile=${dir}/known`, '-o', 'GlobalKnownHostsFile=none', '-o', 'StrictHostKeyChecking=yes', '-o', 'HostKeyAlias=ssh.example.test', '-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes', '-o', `CertificateFile=${dir}/${name}-cert.pub`, '-i', `${dir}/${name}`, '-p', String(port), `${user}@127.0.0.1`, 'echo in'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 120000 }).trim();
   };
   const issue = async (name, fields) => (await must('POST', '/ssh_user_certificates', { public_key: fs.existsSync(`${dir}/${name}.pub`) ? fs.readFileSync(`${dir}/${name}.pub`, 'utf8').trim() : key(name), ssh_certificate_authority_id: userCa.id, principals: [user], ...fields })).certificate;
   try {

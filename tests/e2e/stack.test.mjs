@@ -21,13 +21,13 @@ function second(portBase, also = {}) {
   fs.chmodSync(other, 0o755);
   const settings = { ...process.env, POSTERN_HOME: path.join(other, 'var'), POSTERN_PORT_BASE: String(portBase), POSTERN_API_URL: '', ...also };
   try {
-    const up = spawnSync(path.join(root, 'deploy/stack'), ['up'], { env: settings, encoding: 'utf8', timeout: 120000 });
+    const up = spawnSync(path.join(root, 'deploy/stack'), ['up'], { env: settings, encoding: 'utf8', timeout: 300000 });
     const left = fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
       try { return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`POSTERN_HOME=${settings.POSTERN_HOME}`) && Number(pid) !== process.pid; } catch { return false; }
     }).map((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '));
     return { status: up.status, said: up.stderr, left };
   } finally {
-    spawnSync(path.join(root, 'deploy/stack'), ['wipe'], { env: settings, timeout: 120000 });
+    spawnSync(path.join(root, 'deploy/stack'), ['wipe'], { env: settings, timeout: 300000 });
     fs.rmSync(other, { recursive: true, force: true });
   }
 }
@@ -40,7 +40,7 @@ test('a stack whose ports another one has names each port with its process and p
   assert.deepEqual(left, []);
 });
 
-test('a stack that a file of stories left behind is removed before the next file, and nothing else is', { skip, timeout: 280000 }, async () => {
+test('a stack that a file of stories left behind is removed before the next file, and nothing else is', { skip, timeout: 300000 }, async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-left-')), file = path.join(folder, 'left.test.mjs'), noted = path.join(folder, 'state');
   fs.writeFileSync(file, `import fs from 'node:fs';
 import test from 'node:test';
@@ -180,7 +180,7 @@ test('what is in the state keeps its owner, and a state of another user is refus
   }, { made: made(0) });
 });
 
-test('an edge whose disk is full at its first start says so, and starts when there is room', { skip: rootAlone, timeout: 120000 }, async () => {
+test('an edge whose disk is full at its first start says so, and starts when there is room', { skip: rootAlone, timeout: 300000 }, async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-full-')), full = `${folder}/full`, conf = `${folder}/nginx.conf`, pid = `${full}/nginx.pid`;
   const { uid, gid } = fs.statSync(fs.realpathSync(home)), state = fs.realpathSync(home);
   let text = fs.readFileSync(`${state}/edge/nginx.conf`, 'utf8').replace(/^pid .*/m, `pid ${pid};`).replace(/postern_state_dir .*/, `postern_state_dir ${full};`)
@@ -195,12 +195,12 @@ test('an edge whose disk is full at its first start says so, and starts when the
     assert.throws(() => fs.writeFileSync(`${full}/fill`, Buffer.alloc(1 << 20)), /ENOSPC/);
     const preload = { ...process.env, LD_PRELOAD: process.env.POSTERN_EDGE_PRELOAD ?? '', ASAN_OPTIONS: 'detect_leaks=0' };
     const args = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', 'env', `LD_PRELOAD=${preload.LD_PRELOAD}`, '/usr/sbin/nginx', '-e', 'stderr', '-p', `${state}/edge`, '-c', conf];
-    const first = spawnSync('setpriv', args, { env: { ...preload, LD_PRELOAD: '' }, encoding: 'utf8', timeout: 30000 });
+    const first = spawnSync('setpriv', args, { env: { ...preload, LD_PRELOAD: '' }, encoding: 'utf8', timeout: 300000 });
     assert.deepEqual([first.status, first.signal], [1, null], first.stderr);
     assert.match(first.stderr, /\[emerg\].*cannot make ".*edge\.seats" of \d+ bytes \(28: No space left on device\)/);
     fs.rmSync(`${full}/fill`);
     second = spawn('setpriv', args, { env: { ...preload, LD_PRELOAD: '' }, stdio: 'ignore' });
-    await until(() => fs.existsSync(pid) && fs.readFileSync(pid, 'utf8'), 'it starts');
+    await until(() => fs.existsSync(pid) && fs.readFileSync(pid, 'utf8'), 'it starts', 120000);
     process.kill(Number(fs.readFileSync(pid, 'utf8')), 'SIGTERM');
     await until(() => second.exitCode !== null || second.signalCode, 'it ends');
   } finally {
@@ -227,11 +227,11 @@ test('what runs as the services\' user has nothing of root\'s terminal, and down
 } >>${seen}
 exec /usr/bin/touch "$@"
 `, { mode: 0o755 });
-  const holder = spawn('setpriv', [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', 'flock', `${sockets}/stack.lock`, 'sleep', '100'], { stdio: 'ignore' });
+  const holder = spawn('setpriv', [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', 'flock', `${sockets}/stack.lock`, 'sleep', '300'], { stdio: 'ignore' });
   try {
     await until(() => spawnSync('flock', ['-n', `${sockets}/stack.lock`, 'true']).status === 1, 'something of the stack lives');
     const down = spawnSync('script', ['-qec', `${root}/deploy/stack down; echo ended with $?`, '/dev/null'], {
-      env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000), PATH: `${folder}/path:${process.env.PATH}` }, encoding: 'utf8', timeout: 120000 });
+      env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000), PATH: `${folder}/path:${process.env.PATH}` }, encoding: 'utf8', timeout: 300000 });
     assert.match(down.stdout, /ended with 0/);
     assert.equal(fs.readFileSync(seen, 'utf8'), 'postern\n');
     assert.equal(fs.existsSync(ran), false, 'it ran what lay there');
@@ -270,7 +270,7 @@ const shell = process.getuid() ? ['bash'] : ['su', '-s', '/bin/bash', 'postern']
 function paste(name, cwd, settings, more = '') {
   const environment = { ...process.env, ...settings };
   for (const [key, value] of Object.entries(environment)) if (value === undefined) delete environment[key];
-  const pasted = spawnSync(shell[0], shell.slice(1), { cwd, env: environment, input: tour(name) + more.replaceAll('tour.localhost', name), encoding: 'utf8', timeout: 60000 });
+  const pasted = spawnSync(shell[0], shell.slice(1), { cwd, env: environment, input: tour(name) + more.replaceAll('tour.localhost', name), encoding: 'utf8', timeout: 300000 });
   assert.equal(pasted.stderr.replace(/.*Terminated.*\n/g, '').match(/No such file|not found/), null, pasted.stderr);
   assert.match(pasted.stdout, /HTTP\/2 200/);
   assert.match(pasted.stdout, /x-tour: yes/);

@@ -127,7 +127,7 @@ test('a helper that hangs is noticed by its worker, told to the operator, and re
   const all = helpers(), restarts = await metric('helper_restarts_total');
   process.kill(all[0], 'SIGSTOP');
   try {
-    await until(() => { const now = helpers(); return now.length === all.length && !now.includes(all[0]); }, 'another helper has taken its place', 5000);
+    await until(() => { const now = helpers(); return now.length === all.length && !now.includes(all[0]); }, 'another helper has taken its place');
   } catch (error) {
     process.kill(all[0], 'SIGCONT');
     throw error;
@@ -159,10 +159,10 @@ test('an entry in whose application workers die is set aside: its host answers 5
   const good = await endpoint({ body: 'good' }), bad = await endpoint({ body: 'not yet' });
   const log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
   const { body: deadly } = await api('POST', '/backends/static', { address: '198.18.66.66:80' });
-  const alive = () => until(async () => (await bodies(good.host, '/').catch(() => [])).join() === '200 good', 'everything else is served', 20000);
+  const alive = () => until(async () => (await bodies(good.host, '/').catch(() => [])).join() === '200 good', 'everything else is served');
   try {
     await alive();
-    await until(upToDate, 'every worker is up to date', 20000);
+    await until(upToDate, 'every worker is up to date');
     const calm = workers();
     await must('PATCH', `/edges/https/${bad.edge.id}/routes/${bad.route.id}`, { backend: { backend_id: deadly.id } });
     says(await bodies(bad.host, '/'), 503, 'ERR_POSTERN_903');
@@ -177,11 +177,11 @@ test('an entry in whose application workers die is set aside: its host answers 5
     // the next master finds it in its file
     const before = master();
     process.kill(before, 'SIGKILL');
-    await until(() => { try { return master() !== before && workers().length === calm.length; } catch { return false; } }, 'a new edge', 30000);
+    await until(() => { try { return master() !== before && workers().length === calm.length; } catch { return false; } }, 'a new edge');
     const second = master();
     await alive();
     says(await bodies(bad.host, '/'), 503, 'ERR_POSTERN_903');
-    await until(upToDate, 'every worker is up to date', 20000);
+    await until(upToDate, 'every worker is up to date');
     assert.equal(master(), second, 'which did not die of it');
   } finally {
     await must('PATCH', `/edges/https/${bad.edge.id}/routes/${bad.route.id}`, { backend: { backend_id: bad.backend.id } });

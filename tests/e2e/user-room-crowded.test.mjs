@@ -28,7 +28,7 @@ if (!elsewhere) {
 }
 async function ask(verb, body) {
   const id = bus.ask(verb, body);
-  await until(() => bus.answer(id), `an answer to ${verb}`, 60000);
+  await until(() => bus.answer(id), `an answer to ${verb}`, 120000);
   return bus.answer(id);
 }
 const metric = (name) => new Promise((resolve) => {
@@ -62,7 +62,7 @@ async function anew(limit, changed = {}) {
   await copy.stop();
   mine = account(); // a limit of its own
   copy = start(limit, changed);
-  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 120000);
 }
 async function signInAll(...subs) {
   const all = [];
@@ -93,7 +93,7 @@ async function holding(text) {
   let out = '';
   child.stdout.setEncoding('utf8').on('data', (more) => { out += more; });
   child.stdin.write(`SET search_path = identity; BEGIN; ${text}; SELECT 'pid=' || pg_backend_pid();\n`);
-  const pid = await until(() => /pid=(\d+)/.exec(out)?.[1], 'the transaction has its locks', 60000);
+  const pid = await until(() => /pid=(\d+)/.exec(out)?.[1], 'the transaction has its locks', 120000);
   return {
     blocks: () => sql(`SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND ${pid} = ANY (pg_blocking_pids(pid))`) === 't',
     end: () => new Promise((resolve) => { child.on('close', resolve); child.stdin.end('COMMIT;\n'); }),
@@ -189,11 +189,11 @@ test('who had to wait for the room takes a place that is free by then, and nobod
     const one = await holding(`SELECT 1 FROM application_user WHERE id = '${all[0].session.user}' FOR UPDATE`), redeemed = redeem(proof);
     let over = false;
     redeemed.then(() => { over = true; });
-    await until(() => over || one.blocks(), 'it has found that there is room', 60000);
+    await until(() => over || one.blocks(), 'it has found that there is room', 120000);
     sql(`INSERT INTO object_count VALUES ('${mine.id}', 'application_session', 99, 1)`); // there is none
     const room = await holding(`SELECT pg_advisory_xact_lock(hashtextextended('${mine.id}', 22))`);
     await one.end();
-    await until(() => over || room.blocks(), 'it waits', 60000);
+    await until(() => over || room.blocks(), 'it waits', 120000);
     sql(`DELETE FROM object_count WHERE account_id = '${mine.id}' AND shard = 99`);
     await room.end();
     answer = await redeemed;

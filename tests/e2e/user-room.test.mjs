@@ -28,7 +28,7 @@ if (!elsewhere) {
 }
 async function ask(verb, body) {
   const id = bus.ask(verb, body);
-  await until(() => bus.answer(id), `an answer to ${verb}`, 60000);
+  await until(() => bus.answer(id), `an answer to ${verb}`, 120000);
   return bus.answer(id);
 }
 const metric = (name) => new Promise((resolve) => {
@@ -63,7 +63,7 @@ async function anew(limit, changed = {}) {
   await copy.stop();
   mine = account(); // a limit of its own
   copy = start({ POSTERN_OBJECT_LIMIT: String(limit), ...changed });
-  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 120000);
 }
 async function signInAll(...subs) {
   const all = [];
@@ -90,7 +90,7 @@ test('at the limit the user without a session who signed in longest ago makes ro
   assert.equal((await signIn('five')).code, OK);
   assert.deepEqual(await users(), ['five', 'four', 'one', 'two']);
   assert.equal(await metric('users_deleted_for_room'), 1);
-  const gone = await until(() => events.events.find((one) => one.event_type === 'application_user_deleted.v0' && one.object?.id === signed.three.session.user), 'the event of who made room', 60000);
+  const gone = await until(() => events.events.find((one) => one.event_type === 'application_user_deleted.v0' && one.object?.id === signed.three.session.user), 'the event of who made room', 120000);
   assert.deepEqual(gone.principal, { id: signed.three.session.user, subject: signed.three.session.user, source: 'IDLE', credential: null });
   assert.equal((await ask('session.check', { hash: signed.one.hash, route: signed.one.route, digest: signed.one.session.digest })).code, OK);
   await events.stop();
@@ -114,15 +114,15 @@ test('near the limit users who have been idle for the time of the setting are de
   ago('two', 91); // has no session
   ago('four', 400);
   copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_OBJECT_LIMIT: '1000000' });
-  await until(async () => await metric('users_idle_deleted') >= 0, 'it is there', 60000);
+  await until(async () => await metric('users_idle_deleted') >= 0, 'it is there', 120000);
   await copy.stop();
   assert.deepEqual(await users(), ['five', 'four', 'one', 'two'], 'far from the limit nobody is');
   const other = stuck();
   try {
     copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_USER_IDLE_SECONDS: String(90 * 86400) });
-    await until(async () => (await users()).length === 3, 'somebody is deleted, though none of another account can be', 60000);
+    await until(async () => (await users()).length === 3, 'somebody is deleted, though none of another account can be', 120000);
     assert.deepEqual(await users(), ['five', 'four', 'one']);
-    await until(async () => await metric('users_idle_deleted') >= 1, 'it is counted', 60000);
+    await until(async () => await metric('users_idle_deleted') >= 1, 'it is counted', 120000);
   } finally { other.free(); }
 });
 
@@ -150,7 +150,7 @@ test('at the limit of sessions whoever has most of them loses the one that was i
   await copy.stop();
   mine = account(); // a limit of its own
   copy = start();
-  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 120000);
   const greedy = [await signIn('greedy'), await signIn('greedy'), await signIn('greedy')], honest = await signIn('honest');
   for (const one of [...greedy, honest]) assert.equal(one.code, OK, one.msg);
   sql(`UPDATE application_session SET last_active = now() - interval '3 days' WHERE id = '${honest.session.id}'`); // idle for longer than all
@@ -159,7 +159,7 @@ test('at the limit of sessions whoever has most of them loses the one that was i
   assert.equal(next.code, OK, next.msg);
   const check = async ({ hash, route, session }) => (await ask('session.check', { hash, route, digest: session.digest })).code;
   assert.deepEqual(await Promise.all([...greedy, honest, next].map(async (one) => await check(one) === OK)), [true, false, true, true, true]);
-  const gone = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === greedy[1].session.id), 'the event of what made room', 60000);
+  const gone = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === greedy[1].session.id), 'the event of what made room', 120000);
   assert.deepEqual(gone.principal, { id: greedy[1].session.user, subject: greedy[1].session.user, source: 'IDLE', credential: null });
   assert.equal(await metric('sessions_ended_for_room'), 1);
   await events.stop();
@@ -169,7 +169,7 @@ test('where everybody has one session a sign-in beyond the limit is refused, and
   await copy.stop();
   mine = account();
   copy = start({ POSTERN_OBJECT_LIMIT: '3' });
-  await until(async () => await metric('sessions_refused') === 0, 'it is there', 60000);
+  await until(async () => await metric('sessions_refused') === 0, 'it is there', 120000);
   const signed = [];
   for (const sub of ['first', 'second', 'third']) signed.push(await signIn(sub));
   for (const one of signed) assert.equal(one.code, OK, one.msg);
@@ -200,7 +200,7 @@ for (const [what, set] of [['a provider', "identity_provider = '{\"name\": \"sam
     const [two] = await signInAll('two'); // the account has as many users as it may have, too
     assert.deepEqual([await users(), await alive([one, two, ...flood])], [['f1', 'f3', 'one', 'two'], [true, true, true, false, true]]);
     assert.deepEqual([await metric('users_deleted_for_room'), await metric('sessions_ended_for_room')], [1, 1]);
-    const gone = (id) => until(() => events.events.find((event) => /_deleted\.v0$/.test(event.event_type) && event.object?.id === id), `the event of ${id}`, 60000);
+    const gone = (id) => until(() => events.events.find((event) => /_deleted\.v0$/.test(event.event_type) && event.object?.id === id), `the event of ${id}`, 120000);
     for (const id of [flood[1].session.user, flood[1].session.id]) assert.equal((await gone(id)).principal.source, 'IDLE');
     assert.notEqual((await signIn('three')).code, OK, 'half of them is not most of them');
     assert.notEqual((await signIn('one')).code, OK);
