@@ -39,8 +39,8 @@ test("with the edge's key no account and no API key is made, and no event is wat
     assert.match(got.stderr, why);
     assert.equal(got.stdout, '');
   }
-  assert.ok(await metric('identity', 'rpc') >= requests + 2);
-  assert.ok(await metric('events', 'pub') >= watchers + 1);
+  await until(async () => await metric('identity', 'rpc') >= requests + 2, 'both requests are counted');
+  await until(async () => await metric('events', 'pub') >= watchers + 1, 'and who wanted to watch');
   for (const verb of ['account.create', 'api_key.create']) {
     const said = fs.readFileSync(`${env.POSTERN_LOG_DIR}/identity.log`, 'utf8').split('\n').filter((line) => line.includes(`refused: socket=identity.rpc peer="${edge()}" may not call ${verb}`));
     assert.ok(said.length >= 1 && said.length <= 2, `once a minute: ${said.join('\n')}`);

@@ -16,8 +16,10 @@ const sql = (text, vars = env) => execFileSync('psql', [vars.DATABASE_URL, '-qAt
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
 // From any worker that goes on: one that stands still may have the connection.
 function metrics() {
+  let patience = 250; // longer each time, for a machine on which every answer is slow
   const ask = () => new Promise((resolve, reject) => {
-    const request = http.get({ host: '127.0.0.1', port: edge.port - 28, path: '/metrics', agent: false, timeout: 500 }, (answer) => {
+    patience = Math.min(2 * patience, 8000);
+    const request = http.get({ host: '127.0.0.1', port: edge.port - 28, path: '/metrics', agent: false, timeout: patience }, (answer) => {
       let text = '';
       answer.setEncoding('utf8').on('data', (part) => { text += part; }).on('end', () => resolve(text)).on('error', reject);
     });

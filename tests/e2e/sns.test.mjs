@@ -291,13 +291,14 @@ test('a hundred requests wait for one certificate, which is fetched once a worke
 });
 
 test('one account has a few certificates under way: others\' requests are not held up', { skip }, async () => {
-  const slow = Array.from({ length: 12 }, () => lying((response) => { held.add(response); })), before = asked.length;
+  let open = 0, peak = 0; // under way at a time: those that are given up make room for others, which begin then on a slow machine
+  const slow = Array.from({ length: 12 }, () => lying((response) => { held.add(response); peak = Math.max(peak, ++open); response.on('close', () => { open--; }); }));
   const got = await Promise.all(slow.map((url) => post(message('Notification', url))));
   for (const response of held) response.destroy();
   held.clear();
   assert.deepEqual([...new Set(got.map(({ status }) => status))], [503]);
   const most = 4 * Number(process.env.POSTERN_EDGE_WORKERS ?? 2);
-  assert.ok(asked.length - before <= most, `${asked.length - before} of at most ${most}`);
+  assert.ok(peak >= 1 && peak <= most, `${peak} of at most ${most}`);
 });
 
 const count = async (name) => Number(new RegExp(`^postern_edge_module_${name}_total\\{module="webhook_verification"\\} (\\d+)`, 'm').exec(await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text()))[1]);

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import test from 'node:test';
 import { caller, edgeKey } from '../support/peer.mjs';
-import { api, edge, elsewhere, endpoint, env, home, listed, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
+import { api, edge, elsewhere, endpoint, env, everyWorker, home, listed, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
 import { ask as browse, Browser, github } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
@@ -177,7 +177,7 @@ test('the keys are public, of this period and those beside it, and nothing of th
 test('while identity stands still, sessions go on with the one that lasts, or without', { skip, timeout: 300000 }, async () => {
   const { up, to } = await guarded();
   const { value } = await signedIn(to);
-  await Promise.all(Array.from({ length: 50 }, () => Promise.all([through(to.host, '/', withSession(value)), keysOf()]))); // every worker has one, and the keys
+  for (const ask of [() => through(to.host, '/', withSession(value)), keysOf]) await everyWorker(() => Promise.all(Array.from({ length: 25 }, ask))); // every worker has one, and the keys
   const pid = Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/identity.pid`, 'utf8'));
   process.kill(pid, 'SIGSTOP');
   try {
