@@ -13,7 +13,7 @@ const CONNECTIONS = 512, BALANCER = '127.0.0.8', OF_ACCOUNT = 0.61 * ALONE; // o
 const MANY = 'x'.repeat(20) + '\n', BULK = 2 << 20;
 
 // An endpoint with compression. '/held' waits for its end, '/large' and '/bulks' never end.
-const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '8s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
+const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '30s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
   const held = [], noise = crypto.randomBytes(45000).toString('base64'), bulk = crypto.randomBytes(BULK);
   const endless = (response, piece) => { // one behind the other
     response.writeHead(200, { 'Content-Type': 'text/plain' }).on('error', () => {});

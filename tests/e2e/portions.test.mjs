@@ -13,7 +13,7 @@ const MEMORY = 16 << 20, OF_ACCOUNT = 0.61 * ALONE; // of all, what one client h
 const MANY = 'x'.repeat(20) + '\n';
 
 // '/held' waits for its end, '/events' is a stream of events, '/large' never ends.
-const ready = stack({ POSTERN_WORKER_CONNECTIONS: '512', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '8s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
+const ready = stack({ POSTERN_WORKER_CONNECTIONS: '512', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '30s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
   const held = [], events = [];
   const backend = await upstream((request, response) => {
     if (request.url === '/held') held.push(response);
