@@ -17,7 +17,7 @@ Object.assign(process.env, {
   POSTERN_HOME: path.join(folder, 'var'), POSTERN_PORT_BASE: String(base), POSTERN_API_URL: '',
   POSTERN_GATEWAY_COPIES: '2', POSTERN_ROUTES_COPIES: '2', POSTERN_IDENTITY_COPIES: '2', POSTERN_EVENTS_COPIES: '2',
 });
-const stack = (command) => spawnSync(path.join(root, 'deploy/stack'), [command], { encoding: 'utf8', timeout: 120000 });
+const stack = (command) => spawnSync(path.join(root, 'deploy/stack'), [command], { encoding: 'utf8', timeout: 300000 });
 const up = stack('up');
 test.after(() => {
   const logs = path.join(process.env.POSTERN_HOME, 'log');
@@ -108,7 +108,7 @@ async function changes(round, victim) {
 let round = 0;
 for (const service of ['routes', 'identity', 'events', 'gateway']) for (const copy of [0, 1]) for (const signal of ['SIGKILL', 'SIGSTOP']) {
   const victim = nameOf(service, copy);
-  test(`${victim} is hit by ${signal}`, { timeout: 60000 }, async () => {
+  test(`${victim} is hit by ${signal}`, { timeout: 300000 }, async () => {
     const pid = pidOf(victim), before = { ...total };
     const running = changes(++round, victim);
     process.kill(pid, signal);

@@ -45,12 +45,12 @@ test('kill -9 of the gateway, the route service and PostgreSQL at random moments
   await killer;
   // a server process of a killed PostgreSQL answers a little longer, while nobody new gets in: ask for both
   const answers = () => { try { return sql('SELECT 1') === '1'; } catch { return false; } };
-  await until(async () => answers() && (await api('GET', '/ip_policies?limit=1').catch(() => ({}))).status === 200 && answers(), 'PostgreSQL and the API answer', 60000);
+  await until(async () => answers() && (await api('GET', '/ip_policies?limit=1').catch(() => ({}))).status === 200 && answers(), 'PostgreSQL and the API answer', 120000);
   assert.equal(made.size, CREATES);
   const rows = sql(`SELECT metadata, id FROM routes.ip_policy WHERE metadata LIKE '${run}-%'`).split('\n').map((row) => row.split('|'));
   assert.equal(rows.length, CREATES, 'each once');
   for (const [key, id] of rows) assert.equal(made.get(key), id);
   const events = () => sql(`SELECT count(*), count(DISTINCT event->'object'->>'id') FROM events.log WHERE event->>'event_type' = 'ip_policy_created.v0' AND event->'object'->>'metadata' LIKE '${run}-%'`);
-  await until(() => events() === `${CREATES}|${CREATES}`, 'one audit event each', 60000);
+  await until(() => events() === `${CREATES}|${CREATES}`, 'one audit event each', 120000);
   console.log(`kills ${JSON.stringify(kills)}, ${retries} retries, ${made.size} creates, each once with one event`);
 });

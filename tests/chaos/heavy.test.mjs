@@ -18,13 +18,13 @@ const live = async () => {
 const make = async (path, body) => {
   const headers = { 'Idempotency-Key': `heavy-${process.pid}-${make.count = (make.count ?? 0) + 1}` };
   let answer;
-  await until(async () => (answer = await api('POST', path, body, headers)).status !== 503, `POST ${path}`, 60000);
+  await until(async () => (answer = await api('POST', path, body, headers)).status !== 503, `POST ${path}`, 120000);
   assert.equal(answer.status, 201, answer.raw);
   return answer.body.id;
 };
 const several = async (n, one, atOnce = 8) => { for (let i = 0; i < n; i += atOnce) await Promise.all(Array.from({ length: Math.min(atOnce, n - i) }, (_, k) => one(i + k))); };
 
-test('a whole edge that was away while 300 bodies of 64 KB were made follows again', { timeout: 180000 }, async () => {
+test('a whole edge that was away while 300 bodies of 64 KB were made follows again', { timeout: 300000 }, async () => {
   const stopped = everyone(), made = [];
   assert.ok(stopped.length >= 4, `workers and helpers: ${stopped}`);
   signal(stopped, 'SIGSTOP');
@@ -33,12 +33,12 @@ test('a whole edge that was away while 300 bodies of 64 KB were made follows aga
   } finally {
     signal(stopped, 'SIGCONT');
   }
-  await until(live, 'changes reach every worker again', 60000);
-  await until(async () => (await ready()) === 'ready\n' || /lost its helper/.test(await ready()), 'and the edge says that it is current', 10000);
+  await until(live, 'changes reach every worker again', 120000);
+  await until(async () => (await ready()) === 'ready\n' || /lost its helper/.test(await ready()), 'and the edge says that it is current');
   await several(made.length, (i) => must('DELETE', `/backends/http_response/${made[i]}`));
 });
 
-test('an edge without a state gets a configuration with 60 routes of 380 KB', { timeout: 240000 }, async () => {
+test('an edge without a state gets a configuration with 60 routes of 380 KB', { timeout: 300000 }, async () => {
   const to = await endpoint({ body: 'heavy' });
   const metadata = '<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example/x"><IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol">'
     + '<SingleSignOnService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" Location="https://idp.example/sso"/></IDPSSODescriptor><!--MORE--></EntityDescriptor>';
@@ -52,8 +52,8 @@ test('an edge without a state gets a configuration with 60 routes of 380 KB', { 
   const before = master();
   fs.rmSync(`${home}/edge/config.state`, { force: true });
   process.kill(before, 'SIGTERM');
-  await until(() => { const now = master(); return now && now !== before && children(now).length >= 2; }, 'a new edge', 60000);
-  await until(async () => { try { return (await through(to.host)).body === 'heavy'; } catch { return false; } }, 'it has a configuration', 60000);
-  await until(live, 'and follows', 60000);
+  await until(() => { const now = master(); return now && now !== before && children(now).length >= 2; }, 'a new edge', 120000);
+  await until(async () => { try { return (await through(to.host)).body === 'heavy'; } catch { return false; } }, 'it has a configuration', 120000);
+  await until(live, 'and follows', 120000);
   await several(made.length, (i) => must('DELETE', `${routes}/${made[i]}`), 2);
 });

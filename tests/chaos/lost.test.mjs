@@ -38,10 +38,10 @@ async function told(before, more) {
   await until(async () => {
     for (let i = 0; i < 8; i++) await through(page.host).catch(() => {});
     return dropped() - before === more;
-  }, `${more} more are counted as dropped, ${dropped() - before} were`, 15000);
+  }, `${more} more are counted as dropped, ${dropped() - before} were`);
 }
 
-test('those of a killed worker', { timeout: 60000 }, async () => {
+test('those of a killed worker', { timeout: 300000 }, async () => {
   const before = dropped(), at = await metrics();
   const requests = await inFlight(12);
   const victim = workers()[0];
@@ -55,7 +55,7 @@ test('those of a killed worker', { timeout: 60000 }, async () => {
   await until(async () => { const m = await metrics(); return open(m) - open(at) === left; }, 'requests are events, lost ones and those in flight');
 });
 
-test('those of an edge that is killed as a whole', { timeout: 60000 }, async () => {
+test('those of an edge that is killed as a whole', { timeout: 300000 }, async () => {
   const before = dropped();
   const requests = await inFlight(5);
   const master = pidOf('edge');
@@ -66,7 +66,7 @@ test('those of an edge that is killed as a whole', { timeout: 60000 }, async () 
   assert.equal((await metrics()).lost, 5 + left);
 });
 
-test('those of an edge that is stopped', { timeout: 60000 }, async () => {
+test('those of an edge that is stopped', { timeout: 300000 }, async () => {
   const before = dropped();
   const requests = await inFlight(3);
   const master = pidOf('edge');

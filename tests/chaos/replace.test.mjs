@@ -22,7 +22,7 @@ const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.p
 const ended = (pid) => { try { return /\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return true; } };
 const BOUND_S = 8;
 // Two are all there can be.
-const alone = () => until(() => { try { return ended(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`, 'utf8'))); } catch { return true; } }, 'the edge that was replaced before has ended', 60000);
+const alone = () => until(() => { try { return ended(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`, 'utf8'))); } catch { return true; } }, 'the edge that was replaced before has ended', 120000);
 
 async function info() {
   const metrics = await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((r) => r.text());
@@ -137,7 +137,7 @@ const ws_to = await endpoint(echo.address);
 const subscription = await listening('');
 const eventsOf = (host) => subscription.events.filter((event) => event.object.http?.request.url.host === host);
 
-test('an edge is replaced under load without a failed request or a lost event', { timeout: 240000 }, async () => {
+test('an edge is replaced under load without a failed request or a lost event', { timeout: 300000 }, async () => {
   for (let round = 0; round < 2; round++) {
     const old = await info(), id = build(old.build);
     const before = eventsOf(to.host).length;
@@ -145,7 +145,7 @@ test('an edge is replaced under load without a failed request or a lost event', 
     await sleep(1000);
     const { status, said } = await replace({ POSTERN_DRAIN_TIMEOUT: `${BOUND_S}s` });
     assert.equal(status, 0, said);
-    await until(() => ended(old.master), 'the old master ends', 60000);
+    await until(() => ended(old.master), 'the old master ends', 120000);
     await sleep(1000);
     await traffic.stop();
     assert.deepEqual(traffic.failed, []);
@@ -154,13 +154,13 @@ test('an edge is replaced under load without a failed request or a lost event', 
     assert.equal(now.build, id, 'the new build serves');
     assert.equal(now.generation, old.generation + 1);
     assert.equal(pidOf('edge'), now.master);
-    await until(() => eventsOf(to.host).length - before >= traffic.sent, `${traffic.sent} events`, 60000);
+    await until(() => eventsOf(to.host).length - before >= traffic.sent, `${traffic.sent} events`, 120000);
     assert.equal(new Set(eventsOf(to.host).map((event) => event.event_id)).size - before, traffic.sent, 'each once');
     console.log(`${traffic.sent} requests, ${traffic.failed.length} failed, ${traffic.again} streams sent again; as many events`);
   }
 });
 
-test('what is confirmed while an old edge drains holds on its connections and on new ones; its stream ends at the bound', { timeout: 240000 }, async () => {
+test('what is confirmed while an old edge drains holds on its connections and on new ones; its stream ends at the bound', { timeout: 300000 }, async () => {
   const old = await info();
   build(old.build);
   const made = await endpoint({ body: 'first' });
@@ -187,7 +187,7 @@ test('what is confirmed while an old edge drains holds on its connections and on
   const third = await replace();
   assert.equal(third.status, 1);
   assert.match(third.said, /replaced before still serves/);
-  await until(socket.closed, 'the stream is ended', 60000);
+  await until(socket.closed, 'the stream is ended', 120000);
   assert.ok(Date.now() - replaced >= BOUND_S * 1000, 'not before the bound');
   await until(() => ended(old.master), 'the old master ends');
   agent.destroy();
@@ -213,11 +213,11 @@ async function refusesBuilds() {
   assert.equal(pidOf('edge'), old.master);
   const { status, said } = await replace();
   assert.equal(status, 0, `the next attempt goes through: ${said}`);
-  await until(() => ended(old.master), 'the old master ends', 60000);
+  await until(() => ended(old.master), 'the old master ends', 120000);
 }
 
 // nginx starts the workers of a master again that has a successor, and reads nothing: the way back, where the old ones had been ended.
-test('a reload of a master that is being replaced starts no second worker for any memory of events', { timeout: 240000 }, async () => {
+test('a reload of a master that is being replaced starts no second worker for any memory of events', { timeout: 300000 }, async () => {
   await alone();
   const old = await info(), log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
   const before = eventsOf(to.host).length;
@@ -225,22 +225,22 @@ test('a reload of a master that is being replaced starts no second worker for an
   const socket = await stream(ws_to.host);
   const traffic = load(to.host);
   process.kill(old.master, 'SIGUSR2');
-  await until(() => fs.existsSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`), 'a successor', 30000);
+  await until(() => fs.existsSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`), 'a successor');
   process.kill(old.master, 'SIGHUP');
-  await until(() => /another process has the event memory of worker 0: this one ends/.test(fs.readFileSync(log).subarray(from).toString()), 'a worker that finds another in its place', 30000);
+  await until(() => /another process has the event memory of worker 0: this one ends/.test(fs.readFileSync(log).subarray(from).toString()), 'a worker that finds another in its place');
   await socket.echoes();
-  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'the new master serves', 60000);
+  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'the new master serves', 120000);
   socket.ws.terminate();
-  await until(() => ended(old.master), 'the old master ends', 60000);
+  await until(() => ended(old.master), 'the old master ends', 120000);
   await traffic.stop();
   assert.deepEqual(traffic.failed, []);
-  await until(() => eventsOf(to.host).length - before >= traffic.sent, `${traffic.sent} events`, 60000);
+  await until(() => eventsOf(to.host).length - before >= traffic.sent, `${traffic.sent} events`, 120000);
   assert.equal(new Set(eventsOf(to.host).map((event) => event.event_id)).size - before, traffic.sent, 'each once');
 });
 
-test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, refusesBuilds);
+test('a build that cannot serve replaces nothing, and the command says so', { timeout: 300000 }, refusesBuilds);
 
-test('events that the old edge could not send are sent by the new one', { timeout: 240000 }, async () => {
+test('events that the old edge could not send are sent by the new one', { timeout: 300000 }, async () => {
   for (const how of ['it ends', 'it is killed']) {
     const kept = await endpoint({ body: 'k' });
     const old = await info(), events = pidOf('events');
@@ -256,20 +256,20 @@ test('events that the old edge could not send are sent by the new one', { timeou
         const pids = [old.master, ...children(old.master).filter((pid) => pid !== pidOf('edge'))]; // its successor is its child, too
         for (const pid of pids) process.kill(pid, 'SIGKILL');
       }
-      await until(() => ended(old.master), 'the old master ends', 60000);
+      await until(() => ended(old.master), 'the old master ends', 120000);
     } finally {
       process.kill(events, 'SIGCONT');
     }
-    await until(() => eventsOf(kept.host).length >= 200, `200 events where ${how}`, 60000);
+    await until(() => eventsOf(kept.host).length >= 200, `200 events where ${how}`, 120000);
     assert.equal(new Set(eventsOf(kept.host).map((event) => event.event_id)).size, 200, 'each once');
     assert.equal((await through(kept.host)).body, 'k');
   }
 });
 
-test('a build that cannot serve replaces nothing where an old edge was killed a moment ago, either', { timeout: 240000 }, refusesBuilds);
+test('a build that cannot serve replaces nothing where an old edge was killed a moment ago, either', { timeout: 300000 }, refusesBuilds);
 
 for (const version of ['TLSv1.2', 'TLSv1.3'])
-  test(`${version}: a session that the old edge began is resumed by the new one`, { timeout: 240000 }, async () => {
+  test(`${version}: a session that the old edge began is resumed by the new one`, { timeout: 300000 }, async () => {
     const connect = (session) => new Promise((resolve, reject) => {
       const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, session, minVersion: version, maxVersion: version });
       socket.on('secureConnect', () => socket.write(`GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: close\r\n\r\n`));
@@ -292,12 +292,12 @@ for (const version of ['TLSv1.2', 'TLSv1.3'])
     }
     const { status, said } = await replaced;
     assert.equal(status, 0, said);
-    await until(() => ended(old.master), 'the old master ends', 60000);
+    await until(() => ended(old.master), 'the old master ends', 120000);
     assert.equal((await info()).build, id);
     assert.deepEqual(await Promise.all(Array.from({ length: 20 }, () => connect(first).then(({ reused }) => reused))), Array(20).fill(true));
   });
 
-test("a number that an edge left is no edge: neither when its process ended and nobody waited for it, nor when it is a stranger's", { timeout: 240000 }, async () => {
+test("a number that an edge left is no edge: neither when its process ended and nobody waited for it, nor when it is a stranger's", { timeout: 300000 }, async () => {
   const file = `${env.POSTERN_RUN_DIR}/edge.pid.oldbin`;
   await alone();
   const parent = spawn('sh', ['-c', 'sleep 0 & exec sleep 300']);
@@ -309,7 +309,7 @@ test("a number that an edge left is no edge: neither when its process ended and 
       fs.writeFileSync(file, `${pid}\n`);
       const { status, said } = await replace();
       assert.equal(status, 0, said);
-      await until(() => ended(old.master), 'the old master ends', 60000);
+      await until(() => ended(old.master), 'the old master ends', 120000);
       assert.equal((await info()).build, id);
     }
   } finally {
@@ -317,15 +317,15 @@ test("a number that an edge left is no edge: neither when its process ended and 
   }
 });
 
-test('a master that replaced another one is started again when it is killed', { timeout: 60000 }, async () => {
+test('a master that replaced another one is started again when it is killed', { timeout: 300000 }, async () => {
   const old = await info();
   process.kill(old.master, 'SIGKILL');
-  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master', 30000);
-  await until(async () => (await through(to.host).catch(() => ({}))).status === 200, 'traffic', 30000);
-  await until(async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] === `${children(pidOf('edge')).length}/${children(pidOf('edge')).length}`, 'its workers alone are waited for', 30000);
+  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master');
+  await until(async () => (await through(to.host).catch(() => ({}))).status === 200, 'traffic');
+  await until(async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] === `${children(pidOf('edge')).length}/${children(pidOf('edge')).length}`, 'its workers alone are waited for');
 });
 
-test('whoever follows the masters may be killed: the next one goes on with the master that runs', { timeout: 60000 }, async () => {
+test('whoever follows the masters may be killed: the next one goes on with the master that runs', { timeout: 300000 }, async () => {
   const old = await info(), follower = pidOf('edge-run');
   const traffic = load(to.host);
   process.kill(follower, 'SIGKILL');
@@ -335,7 +335,7 @@ test('whoever follows the masters may be killed: the next one goes on with the m
   assert.deepEqual(traffic.failed, []);
   assert.deepEqual(await info(), old);
   process.kill(old.master, 'SIGKILL');
-  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master', 30000);
+  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master');
 });
 
 const titles = (pid) => children(pid).map((child) => { try { return fs.readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0]; } catch { return ''; } });
@@ -343,17 +343,17 @@ const draining = (pid) => titles(pid).includes('nginx: worker process is shuttin
 const kill = (master) => { for (const pid of [master, ...children(master)]) process.kill(pid, 'SIGKILL'); };
 const serves = async (not) => { try { return (await info()).master !== not && (await through(to.host)).status === 200; } catch { return false; } };
 
-test('a new edge that dies while the old one still ends a stream is started again beside it, as often as it dies', { timeout: 240000 }, async () => {
+test('a new edge that dies while the old one still ends a stream is started again beside it, as often as it dies', { timeout: 300000 }, async () => {
   const old = await info();
   build(old.build);
   const socket = await stream(ws_to.host);
   const { status, said } = await replace();
   assert.equal(status, 0, said);
-  await until(() => draining(old.master), 'the old edge ends what it has', 60000);
+  await until(() => draining(old.master), 'the old edge ends what it has', 120000);
   for (let i = 0; i < 2; i++) {
     const { master } = await info();
     kill(master);
-    await until(() => serves(master), 'another edge serves', 30000);
+    await until(() => serves(master), 'another edge serves');
     await socket.echoes();
   }
   const now = await info();
@@ -363,21 +363,21 @@ test('a new edge that dies while the old one still ends a stream is started agai
   assert.equal(early.status, 1, early.said);
   assert.deepEqual(await info(), now);
   socket.ws.terminate();
-  await until(() => ended(old.master), 'the old master ends', 60000);
+  await until(() => ended(old.master), 'the old master ends', 120000);
   await until(() => { try { return pidOf('edge') === now.master; } catch { return false; } }, 'the pid file still names the one that serves');
   const next = await replace();
   assert.equal(next.status, 0, next.said);
-  await until(() => ended(now.master), 'it ends, too', 60000);
+  await until(() => ended(now.master), 'it ends, too', 120000);
 });
 
-test('a seat that says a number its last master had, which is that of the present one again, is no predecessor', { timeout: 240000 }, async () => {
+test('a seat that says a number its last master had, which is that of the present one again, is no predecessor', { timeout: 300000 }, async () => {
   const seats = `${home}/edge/edge.seats`, last = () => Number(fs.readFileSync(seats).readBigUInt64LE(32));
   const swap = async () => {
     const old = await info();
     build(old.build);
     const { status, said } = await replace();
     assert.equal(status, 0, said);
-    await until(() => ended(old.master), 'the old master ends', 60000);
+    await until(() => ended(old.master), 'the old master ends', 120000);
   };
   if (last() === 0) await swap();
   assert.equal(last(), 1);
@@ -388,25 +388,25 @@ test('a seat that says a number its last master had, which is that of the presen
   await swap();
 });
 
-test('of two replacements at once one is refused, and leaves nothing of its own', { timeout: 240000 }, async () => {
+test('of two replacements at once one is refused, and leaves nothing of its own', { timeout: 300000 }, async () => {
   const old = await info(), id = build(old.build);
   const done = await Promise.all([replace(), replace(), replace()]);
   assert.deepEqual(done.map(({ status }) => status).sort(), [0, 1, 1], JSON.stringify(done));
   for (const { said } of done.filter(({ status }) => status)) assert.match(said, /^error: the edge is being replaced already\n$/);
-  await until(() => ended(old.master), 'the old master ends', 60000);
+  await until(() => ended(old.master), 'the old master ends', 120000);
   const now = await info();
   assert.deepEqual([now.build, now.generation], [id, old.generation + 1]);
   assert.ok(fs.readFileSync(`${home}/bin/ngx_http_postern_module.so`).includes(Buffer.from(id, 'hex')), 'a restart has the new build, too');
   assert.deepEqual(['bin', 'edge'].flatMap((folder) => fs.readdirSync(`${home}/${folder}`)).filter((name) => /\.(old|new)$/.test(name)), []);
 });
 
-test("a stranger's file in the place of event memory is neither read nor written", { timeout: 240000, skip: env.POSTERN_EVENT_MEMORY === '' || fs.readdirSync(`${home}/edge`).every((name) => !name.endsWith('.memory')) ? 'there is no shared memory here' : false }, async () => {
+test("a stranger's file in the place of event memory is neither read nor written", { timeout: 300000, skip: env.POSTERN_EVENT_MEMORY === '' || fs.readdirSync(`${home}/edge`).every((name) => !name.endsWith('.memory')) ? 'there is no shared memory here' : false }, async () => {
   const seat = Number(fs.readFileSync(`${home}/edge/edge.seats`).readBigUInt64LE(32));
   const own = fs.readlinkSync(`${home}/edge/events${['', '.1'][seat]}.memory`), other = seat ? own.slice(0, -2) : `${own}01`;
   const told = () => fs.readFileSync(`${env.POSTERN_LOG_DIR}/edge.log`, 'utf8').split(`"${other}" is no event memory of this user alone`).length - 1;
   const kept = await endpoint({ body: 'k' });
   const events = pidOf('events'), before = told();
-  await until(() => !fs.existsSync(other), 'the other seat has left nothing', 30000);
+  await until(() => !fs.existsSync(other), 'the other seat has left nothing');
   process.kill(events, 'SIGSTOP');
   let left;
   try {
@@ -415,7 +415,7 @@ test("a stranger's file in the place of event memory is neither read nor written
     fs.writeFileSync(`${other}.made`, left);
     fs.chmodSync(`${other}.made`, 0o666);
     fs.renameSync(`${other}.made`, other);
-    await until(() => told() > before, 'the edge says what lies there', 20000);
+    await until(() => told() > before, 'the edge says what lies there');
   } finally {
     process.kill(events, 'SIGCONT');
   }
@@ -427,19 +427,19 @@ test("a stranger's file in the place of event memory is neither read nor written
     const { status, said } = await replace();
     assert.equal(status, 0, said);
     for (let i = 0; i < 50; i++) await through(kept.host, `/n${i}`);
-    await until(() => eventsOf(kept.host).length >= 100, '100 events', 60000);
+    await until(() => eventsOf(kept.host).length >= 100, '100 events', 120000);
     assert.ok(fs.readFileSync(other).equals(left), 'nothing was written to it');
     fs.truncateSync(other, 0);
     for (let i = 0; i < 50; i++) assert.equal((await through(kept.host, `/t${i}`)).status, 200);
-    await until(() => ended(old.master), 'the old master ends', 60000);
-    await until(() => eventsOf(kept.host).length >= 150, '150 events', 60000);
+    await until(() => ended(old.master), 'the old master ends', 120000);
+    await until(() => eventsOf(kept.host).length >= 150, '150 events', 120000);
     assert.equal(new Set(eventsOf(kept.host).map((event) => event.event_id)).size, 150, 'each once');
   } finally {
     fs.rmSync(other, { force: true });
   }
 });
 
-test("what the services' user leaves where the state is, root's replace-edge neither runs nor follows", { timeout: 240000, skip: process.getuid() === 0 ? false : 'root and the services are one user here' }, async () => {
+test("what the services' user leaves where the state is, root's replace-edge neither runs nor follows", { timeout: 300000, skip: process.getuid() === 0 ? false : 'root and the services are one user here' }, async () => {
   const state = fs.realpathSync(home), { uid, gid } = fs.statSync(state);
   assert.notEqual(uid, 0);
   const secret = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-secret-')); // root's alone
@@ -457,7 +457,7 @@ test("what the services' user leaves where the state is, root's replace-edge nei
     const { status, said } = await replace();
     assert.deepEqual(fs.readdirSync(secret), [], said);
     assert.equal(status, 0, said);
-    await until(() => ended(old.master), 'the old master ends', 60000);
+    await until(() => ended(old.master), 'the old master ends', 120000);
     assert.equal((await info()).build, id);
   } finally {
     for (const name of links) fs.rmSync(`${state}/${name}`, { force: true });

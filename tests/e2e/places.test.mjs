@@ -16,7 +16,7 @@ const keys = `${state}/keys`, other = 'edge@places-other';
 const owner = elsewhere ? null : fs.statSync(keys);
 const asOwner = (...command) => execFileSync(command[0], command.slice(1), owner.uid === process.getuid() ? {} : { uid: owner.uid, gid: owner.gid });
 const forget = () => { for (const at of [`${keys}/${other}`, ...fs.readdirSync(keys).map((name) => `${keys}/${name}/peers/${other}.cert`)]) fs.rmSync(at, { recursive: true, force: true }); };
-const options = { skip: elsewhere, timeout: 120000 };
+const options = { skip: elsewhere, timeout: 300000 };
 const helpers = () => children(children([Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))]));
 const log = () => fs.readFileSync(`${env.POSTERN_LOG_DIR}/routes.log`, 'utf8');
 
@@ -48,7 +48,7 @@ test("workers without end of one edge take no place that is another's", options,
   const to = await endpoint({ body: 'v0' });
   await beside(1200, 'once', async () => {
     let n = 0;
-    await until(async () => (await change(to, `a${n++}`)).live > 100, 'they are there', 60000);
+    await until(async () => (await change(to, `a${n++}`)).live > 100, 'they are there', 120000);
     for (const pid of helpers()) process.kill(pid, 'SIGKILL'); // the edge that serves has to come back to a place
     const served = async () => {
       const body = `b${n++}`, answer = await change(to, body);
@@ -56,24 +56,24 @@ test("workers without end of one edge take no place that is another's", options,
       assert.ok(answer.acked < answer.live, 'who has no place does not have it');
       return (await bodies(to.host)).size === 1 && (await bodies(to.host)).has(body);
     };
-    await until(served, 'it has', 60000);
+    await until(served, 'it has', 120000);
     assert.match(log(), /a worker of edge@places-other finds no place at the config log/);
   });
-  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 60000);
+  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 120000);
 });
 
 test('hellos without end of one edge do not keep another from what is new', options, async () => {
   const to = await endpoint({ body: 'v0' });
   await beside(200, 'flood', async () => {
     let n = 0;
-    await until(async () => (await change(to, `a${n++}`)).live > 100, 'they are there', 60000);
+    await until(async () => (await change(to, `a${n++}`)).live > 100, 'they are there', 120000);
     for (let i = 0; i < 10; i++) {
       const body = `b${n++}`;
       assert.equal((await change(to, body)).status, 200);
       assert.deepEqual(await bodies(to.host), new Set([body]), 'within the time that an answer waits');
     }
   });
-  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 60000);
+  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 120000);
   assert.deepEqual(await bodies(to.host), new Set(['end']));
 });
 
@@ -92,7 +92,7 @@ test('workers that say hello and read nothing cost the config log a bounded memo
   let peak = 0;
   await beside(4, 'deaf', async (said) => {
     let n = 0;
-    await until(async () => (await change(to, `a${n++}`)).live > 5, 'they are there', 60000);
+    await until(async () => (await change(to, `a${n++}`)).live > 5, 'they are there', 120000);
     for (const from = said().length; said().length < from + 150;) {
       const body = `b${n++}`;
       assert.equal((await change(to, body)).status, 200);
@@ -101,7 +101,7 @@ test('workers that say hello and read nothing cost the config log a bounded memo
       assert.ok(peak < 200 * MB, `${Math.round(peak / MB)} MB more than before`);
     }
   });
-  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 60000);
+  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 120000);
   console.log(`workers that read nothing: ${Math.round(peak / MB)} MB`);
 }));
 
@@ -109,14 +109,14 @@ test('a worker that reads slowly is told everything at last, and once', options,
   const to = await endpoint({ body: 'v0' });
   await beside(1, 'slow', async (said) => {
     const lines = (word) => said().map((line) => line.split(' ')).filter((line) => line[1] === word);
-    await until(() => lines('snapshot').length > 0, 'it is told', 60000);
+    await until(() => lines('snapshot').length > 0, 'it is told', 120000);
     for (let i = 0; i < 5; i++) assert.equal((await change(to, `v${i + 1}`)).status, 200);
-    await until(() => lines('end').length > 0, 'it was told everything', 60000);
+    await until(() => lines('end').length > 0, 'it was told everything', 120000);
     const bytes = [...lines('snapshot'), ...lines('more')].reduce((sum, line) => sum + Number(line[3]), 0);
     assert.ok(bytes > 64 * 65536, `${bytes} bytes`);
     assert.equal(lines('snapshot').length, 1);
     assert.equal((await change(to, 'last')).status, 200);
     const head = execFileSync('psql', [env.DATABASE_URL, '-Atc', 'SELECT revision FROM routes.config_head'], { encoding: 'utf8' }).trim();
-    await until(() => lines('delta').at(-1)?.[2] === head, 'and what changed meanwhile', 60000);
+    await until(() => lines('delta').at(-1)?.[2] === head, 'and what changed meanwhile', 120000);
   });
 }));

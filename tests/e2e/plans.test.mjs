@@ -49,7 +49,7 @@ test('no request reads a whole table', { skip: elsewhere }, async () => {
   const before = scans();
   for (let i = 0; i < 5; i++) await work();
   // the server counts what a session did when it next has time to
-  const counted = await until(async () => { for (const list of ['/edges/https', '/vaults']) await must('GET', list); const now = scans(); return now.get('routes.reserved_domain').index - before.get('routes.reserved_domain').index >= 20 && now.get('identity.vault').index - before.get('identity.vault').index >= 20 ? now : null; }, 'the counters', 30000);
+  const counted = await until(async () => { for (const list of ['/edges/https', '/vaults']) await must('GET', list); const now = scans(); return now.get('routes.reserved_domain').index - before.get('routes.reserved_domain').index >= 20 && now.get('identity.vault').index - before.get('identity.vault').index >= 20 ? now : null; }, 'the counters');
   const whole = [...counted].filter(([name, now]) => now.whole - (before.get(name)?.whole ?? 0) >= 5).map(([name, now]) => `${name}: ${now.whole - (before.get(name)?.whole ?? 0)}`);
   assert.deepEqual(whole, []);
 });

@@ -1,5 +1,5 @@
-// No client, and no account, takes a worker's connections or its encoders away from others, and whatever anybody was charged comes back
-// (services/edge/http/portion.h, share.h). A stack with few connections and little memory.
+// No client, and no account, takes a worker's connections, its large buffers for reads or its encoders away from others, and whatever
+// anybody was charged comes back (services/edge/http/portion.h, share.h). A stack with few connections and little memory.
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import https from 'node:https';
@@ -9,11 +9,11 @@ import { ALONE, PREFACE, WAIT, allFree, ask, connections, literal, metric, plain
 import { CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame } from '../support/h2raw.mjs';
 import { edge, until, upstream } from '../support/postern.mjs';
 
-const CONNECTIONS = 512, BALANCER = '127.0.0.8', OF_ACCOUNT = 0.61 * ALONE; // of all, what one client has of one account's at most
+const CONNECTIONS = 512, MEMORY = 16 << 20, BALANCER = '127.0.0.8', OF_ACCOUNT = 0.61 * ALONE; // of all, what one client has of one account's at most
 const MANY = 'x'.repeat(20) + '\n', BULK = 2 << 20;
 
 // An endpoint with compression. '/held' waits for its end, '/large' and '/bulks' never end.
-const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '8s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
+const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '30s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' }, async ({ call }) => {
   const held = [], noise = crypto.randomBytes(45000).toString('base64'), bulk = crypto.randomBytes(BULK);
   const endless = (response, piece) => { // one behind the other
     response.writeHead(200, { 'Content-Type': 'text/plain' }).on('error', () => {});
@@ -86,6 +86,26 @@ test('many clients leave something to the next one, and connections to upstreams
     await servesOthers(ready);
   } finally { for (const one of some) one.end(); }
   await allFree(ready, CONNECTIONS);
+});
+
+// ---- buffers for reads ----
+
+test('who takes no answer has its portion of the large buffers for reads, and others have theirs', { skip, timeout: 300000 }, async () => {
+  const there = await ready, { host } = there, STREAMS = 60, LENT = MEMORY / 4, LARGE = 64 << 10, lent = () => metric('read_memory_bytes{worker="0"}');
+  const greedy = session(there, '127.0.0.28'), other = session(there, '127.0.0.29'), request = (of) => of.request({ ':path': '/large', ':authority': host }).on('error', () => {});
+  await until(async () => await lent() === 0, 'nothing is lent', WAIT);
+  try {
+    let answered = 0;
+    for (let i = 0; i < STREAMS; i++) request(greedy).on('response', () => { answered++; });
+    await until(() => answered === STREAMS, 'each is answered', WAIT);
+    await until(async () => await lent() > LENT * OF_ACCOUNT * 0.8, 'much is lent', WAIT);
+    const before = await lent();
+    assert.ok(before <= LENT * OF_ACCOUNT, `${before} of ${LENT} are lent to one client`);
+    request(other);
+    await until(async () => await lent() === before + LARGE, 'another client has one', WAIT);
+    await servesOthers(ready);
+  } finally { greedy.destroy(); other.destroy(); }
+  await until(async () => await lent() === 0, 'all of it comes back', WAIT);
 });
 
 // ---- encoders ----

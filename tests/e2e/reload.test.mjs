@@ -43,7 +43,7 @@ function traffic(host) {
   return state;
 }
 
-test('an edge that is told to reload goes on as it is: no request, stream or event is lost, and the log says what to do', { skip: elsewhere, timeout: 120000 }, async () => {
+test('an edge that is told to reload goes on as it is: no request, stream or event is lost, and the log says what to do', { skip: elsewhere, timeout: 300000 }, async () => {
   const { host } = await endpoint(up.address);
   const subscription = await listening('http_request_complete');
   const mine = () => subscription.events.filter((event) => event.object.http.request.url.host === host);
@@ -55,7 +55,7 @@ test('an edge that is told to reload goes on as it is: no request, stream or eve
   const load = traffic(host);
   for (let round = 1; round <= 3; round++) {
     const made = load.made;
-    await until(() => load.made > made + 50, 'traffic', 30000);
+    await until(() => load.made > made + 50, 'traffic');
     process.kill(master, 'SIGHUP');
     await until(() => told() === round, 'the log says that there is no reload');
     streams[0].write(`${round} `);
@@ -68,19 +68,19 @@ test('an edge that is told to reload goes on as it is: no request, stream or eve
   streams[0].end();
   await until(() => open.ended, 'the stream ends when its server says so');
   assert.equal(open.text, 'begin 1 2 3 ');
-  await until(() => mine().length >= made + 1, `${made + 1} events`, 30000);
+  await until(() => mine().length >= made + 1, `${made + 1} events`);
   assert.equal(new Set(mine().map((event) => event.event_id)).size, made + 1, 'each once');
   assert.equal(await lost(), before);
 
   // A worker that is started now has the configuration that the others have.
   process.kill(workers[0], 'SIGKILL');
-  await until(() => { const now = children(master); return now.length === workers.length && !now.includes(workers[0]); }, 'another worker', 30000);
-  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 30000);
+  await until(() => { const now = children(master); return now.length === workers.length && !now.includes(workers[0]); }, 'another worker');
+  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready');
   const after = traffic(host);
-  await until(() => after.made > 200, 'traffic', 30000);
+  await until(() => after.made > 200, 'traffic');
   const more = await after.stop();
   assert.deepEqual(after.failed, []);
-  await until(() => mine().length >= made + 1 + more, 'its events', 30000);
+  await until(() => mine().length >= made + 1 + more, 'its events');
   assert.equal(mine().length, made + 1 + more);
   await subscription.stop();
 });

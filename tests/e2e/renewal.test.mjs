@@ -58,7 +58,7 @@ const overHttp2 = async (session, to) => {
   return new Promise((resolve, reject) => { let status; stream.on('response', (fields) => { status = fields[':status']; }).on('error', reject).on('end', () => resolve(status)).resume(); });
 };
 
-test('a connection that began with a certificate of before takes no request more, and a stream on it goes on', { skip: process.env.POSTERN_RENEW_SECONDS ? false : 'POSTERN_RENEW_SECONDS is not set', timeout: 120000 }, async () => {
+test('a connection that began with a certificate of before takes no request more, and a stream on it goes on', { skip: process.env.POSTERN_RENEW_SECONDS ? false : 'POSTERN_RENEW_SECONDS is not set', timeout: 300000 }, async () => {
   const held = [], up = await upstream((request, response) => { if (request.url === '/events') { held.push(response); response.writeHead(200, { 'Content-Type': 'text/event-stream' }); response.write('1'); } else response.end('x'); });
   const [to, other] = [await endpoint(up.address), await endpoint(up.address)], agents = [kept(), kept()], heard = [];
   const session = http2.connect(`https://${to.host}`, { host: edge.host, port: edge.port, servername: to.host, ca });
@@ -86,7 +86,7 @@ test('a connection that began with a certificate of before takes no request more
   }
 });
 
-test('a connection whose edge is deleted takes no request more', { timeout: 120000 }, async () => {
+test('a connection whose edge is deleted takes no request more', { timeout: 300000 }, async () => {
   const to = await endpoint({ body: 'x' }), agent = kept();
   assert.deepEqual(await asked(to, agent), { status: 200, last: false });
   await must('DELETE', `/edges/https/${to.edge.id}`);

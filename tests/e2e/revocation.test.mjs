@@ -149,7 +149,7 @@ test('an edge that acknowledges before it applies is found out', { skip: skip ||
 });
 
 const pid = () => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'));
-const inTouch = (workers) => until(async () => { const now = Object.values(await eachOf('session_log_current')); return now.length === workers && now.every(Boolean); }, 'every worker is in touch', 60000);
+const inTouch = (workers) => until(async () => { const now = Object.values(await eachOf('session_log_current')); return now.length === workers && now.every(Boolean); }, 'every worker is in touch', 120000);
 
 // What a worker that stands still is sent waits in its sockets, and in the link to its helper, until it goes on.
 for (const which of ['one worker', 'all workers'])
@@ -157,7 +157,7 @@ for (const which of ['one worker', 'all workers'])
     const all = await guarded(t, 404, 24), { late, seen, clients } = all, sessions = all.sessions.slice(0, 4), spare = all.sessions.slice(4), workers = children(pid()), still = which === 'one worker' ? workers.slice(0, 1) : workers;
     for (const session of sessions) {
       await inTouch(workers.length);
-      await until(async () => (await gone(spare.pop())).headers['postern-edges'] === `${workers.length}/${workers.length}`, 'every worker is waited for', 60000);
+      await until(async () => (await gone(spare.pop())).headers['postern-edges'] === `${workers.length}/${workers.length}`, 'every worker is waited for', 120000);
       assert.deepEqual(new Set(await Promise.all(clients.map((client) => client.ask(session)))), new Set([200]));
       for (const one of still) process.kill(one, 'SIGSTOP');
       let answer, after;

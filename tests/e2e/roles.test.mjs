@@ -9,7 +9,7 @@ import { elsewhere, env, healthUrls, home, listening, through, until } from '../
 
 const keys = path.join(home, 'keys');
 const options = { skip: elsewhere };
-const run = (key, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 30000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: path.join(keys, key) } });
+const run = (key, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 120000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: path.join(keys, key) } });
 const names = () => fs.readdirSync(keys);
 const edge = () => names().find((name) => name.startsWith('edge@'));
 
@@ -20,7 +20,7 @@ function stolen(name) {
   for (const peer of names()) fs.copyFileSync(path.join(keys, peer, 'self.cert'), path.join(dir, 'peers', `${peer}.cert`));
   return dir;
 }
-const withKey = (dir, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 30000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: dir } });
+const withKey = (dir, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 120000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: dir } });
 const metric = async (service, socket) => {
   const port = { routes: 1, identity: 2, events: 3 }[service];
   const text = await (await fetch(`http://${healthUrls()[port]}/metrics`)).text();
@@ -39,8 +39,8 @@ test("with the edge's key no account and no API key is made, and no event is wat
     assert.match(got.stderr, why);
     assert.equal(got.stdout, '');
   }
-  assert.ok(await metric('identity', 'rpc') >= requests + 2);
-  assert.ok(await metric('events', 'pub') >= watchers + 1);
+  await until(async () => await metric('identity', 'rpc') >= requests + 2, 'both requests are counted');
+  await until(async () => await metric('events', 'pub') >= watchers + 1, 'and who wanted to watch');
   for (const verb of ['account.create', 'api_key.create']) {
     const said = fs.readFileSync(`${env.POSTERN_LOG_DIR}/identity.log`, 'utf8').split('\n').filter((line) => line.includes(`refused: socket=identity.rpc peer="${edge()}" may not call ${verb}`));
     assert.ok(said.length >= 1 && said.length <= 2, `once a minute: ${said.join('\n')}`);

@@ -48,7 +48,7 @@ test('another version of a route goes on where the last one was; one that is del
   assert.equal(await of(to.route), undefined);
 });
 
-test('workers that are killed take nothing with them, and give nothing away', { skip: elsewhere, timeout: 60000 }, async () => {
+test('workers that are killed take nothing with them, and give nothing away', { skip: elsewhere, timeout: 300000 }, async () => {
   const to = await endpoint({ body: 'counted' }), gone = await endpoint({ body: 'gone' });
   await through(to.host);
   await settles(to.route, { '2xx': 1, request_body_bytes: 0, response_body_bytes: 7, upstream_errors: 0 });
@@ -62,7 +62,7 @@ test('workers that are killed take nothing with them, and give nothing away', { 
   assert.equal(await of(gone.route), undefined);
 });
 
-test('as many as the setting says, the others together; a place that is given back is the next one\'s', { skip: elsewhere, timeout: 240000 }, async () => {
+test('as many as the setting says, the others together; a place that is given back is the next one\'s', { skip: elsewhere, timeout: 300000 }, async () => {
   await own(async ({ state, run }) => {
     const begun = run('up', { settings: { POSTERN_ROUTE_METRICS: '2' } });
     assert.equal(begun.status, 0, begun.stdout + begun.stderr);

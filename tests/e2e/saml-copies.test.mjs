@@ -35,7 +35,7 @@ function bench(t, { saml = {}, identity: more = {} } = {}) {
     return edge.ask('sign_in.callback', { sealed, state: '', at: 'acs', host: 'app.example.test', home: '/', ip: '192.0.2.9', user_agent: 'x', params: { SAMLResponse: [encode(xml)] } });
   };
   const answers = async (sent) => {
-    await until(() => sent.every((one) => edge.answer(one)), 'answers', 60000);
+    await until(() => sent.every((one) => edge.answer(one)), 'answers', 120000);
     return sent.map((one) => edge.answer(one));
   };
   const signsIn = async (what) => until(async () => (await answers([send()]))[0].code === 0, what, 150000);
@@ -90,11 +90,11 @@ test('where postern-saml is dead the page tries again by itself, the log says wh
   try {
     const answer = await bring();
     assert.deepEqual([answer.status, /ERR_POSTERN_\d+/.exec(answer.body)?.[0]], [503, 'ERR_POSTERN_953'], answer.body);
-    await until(() => /r=SIGN_IN_UNAVAILABLE .*why="postern-saml gives no verdict/.test(log().slice(before)), 'the reason in the log', 60000);
+    await until(() => /r=SIGN_IN_UNAVAILABLE .*why="postern-saml gives no verdict/.test(log().slice(before)), 'the reason in the log', 120000);
     assert.equal(up.seen.length, 0);
   } finally {
     process.kill(dead, 'SIGKILL');
   }
-  await until(async () => pid() !== dead && (await bring()).status === 302, 'sign-ins by the one that was started', 60000);
+  await until(async () => pid() !== dead && (await bring()).status === 302, 'sign-ins by the one that was started', 120000);
   await up.close();
 });

@@ -62,7 +62,7 @@ async function signedIn(one, over = {}, pem) {
 }
 const stays = async (one, { value }) => (await through(one.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status === 200;
 
-test('a new route takes keys that were made before, and its client waits for none', { skip, timeout: 280000 }, async () => {
+test('a new route takes keys that were made before, and its client waits for none', { skip, timeout: 300000 }, async () => {
   const metric = async (name) => Number(new RegExp(`^postern_routes_saml_keys_${name} (\\d+)`, 'm').exec(await metrics())?.[1]);
   await until(async () => await metric('ready') >= 2, 'two keys are ready', 120000);
   const late = await metric('late_total'), one = await guarded();
@@ -167,23 +167,23 @@ const pidOf = (name) => Number(fs.readFileSync(`${runDir}/${name}.pid`, 'utf8'))
 async function restart(name) {
   const old = pidOf(name);
   process.kill(old, 'SIGTERM');
-  await until(() => { const now = pidOf(name); return now && now !== old; }, `another ${name}`, 60000);
+  await until(() => { const now = pidOf(name); return now && now !== old; }, `another ${name}`, 120000);
 }
 test('restarts in the midst of a rotation change nothing', { skip: skip || (runDir ? false : 'deploy/stack did not start the system'), timeout: 300000 }, async () => {
   const one = await guarded(), first = one.saml, who = await signedIn(one);
   for (const state of ['next', 'promoted']) {
     const saml = await one.rotate(state), begun = await begin(one), message = encode(encrypted(idp, first.encryption_certificate_pem, answer(one, begun)));
     for (const name of ['routes', 'identity', 'saml']) await restart(name);
-    await until(async () => (await api('GET', one.path)).status === 200, 'the API answers', 60000);
+    await until(async () => (await api('GET', one.path)).status === 200, 'the API answers', 120000);
     assert.deepEqual(await must('GET', one.path), saml);
-    await until(async () => (await ask(saml.metadata_url)).status === 200, 'metadata', 60000);
+    await until(async () => (await ask(saml.metadata_url)).status === 200, 'metadata', 120000);
     assert.equal((await published(one)).signing.length, 2);
-    await until(async () => (await stays(one, who)), 'the session goes on', 60000);
+    await until(async () => (await stays(one, who)), 'the session goes on', 120000);
     // The first answer may find services that are starting still; an assertion is used up only by the one that is taken.
     let last;
-    await until(async () => { last = await bring(one, begun, message); return last.status !== 503; }, 'a verdict', 60000);
+    await until(async () => { last = await bring(one, begun, message); return last.status !== 503; }, 'a verdict', 120000);
     assert.equal(last.status, 200, last.body);
-    await until(async () => isSignedBy(await begin(one), saml.request_signing_certificate_pem), 'the key in use signs', 60000);
+    await until(async () => isSignedBy(await begin(one), saml.request_signing_certificate_pem), 'the key in use signs', 120000);
   }
 });
 
@@ -270,7 +270,7 @@ test('a certificate that ends soon: a next one is published by itself, the log a
   const soon = fs.readFileSync(`${dir}/pem`, 'utf8');
   fs.rmSync(dir, { recursive: true });
   sql(`UPDATE routes.https_edge_route SET saml = jsonb_set(saml, '{request_signing_certificate_pem}', to_jsonb($$${soon}$$::text)) WHERE id IN ('${one.route.id}', '${off.route.id}')`);
-  await until(async () => (await must('GET', one.path)).key_rotation === 'next', 'a next pair', 60000);
+  await until(async () => (await must('GET', one.path)).key_rotation === 'next', 'a next pair', 120000);
   one.saml = await must('GET', one.path);
   assert.equal(one.saml.request_signing_certificate_pem, soon);
   assert.ok(new crypto.X509Certificate(one.saml.other_request_signing_certificate_pem).validTo.endsWith('GMT') && Date.parse(new crypto.X509Certificate(one.saml.other_request_signing_certificate_pem).validTo) > Date.now() + 365 * 86400e3);

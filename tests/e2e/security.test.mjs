@@ -1,10 +1,9 @@
 // Flaws that others shipped, each a test that must deny (the numbers are those of our list of cases).
-// Cases 6, 7, 9, 13, 14 and 16 stand in edge.test.mjs, 52 in tests/unit/test_bus.c.
+// Cases 6, 7, 9, 13, 14 and 16 stand in edge.test.mjs, 5 in spellings.test.mjs and spellings-again.test.mjs, 52 in tests/unit/test_bus.c.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
-import tls from 'node:tls';
 import test from 'node:test';
 import { api, ca, edge, endpoint, env, listening, must, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 import { DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, exchange, frame, headers } from '../support/h2raw.mjs';
@@ -50,7 +49,7 @@ test('case_03_ghsa_pxq7_h93f_9jrg_matching_sees_the_path_only', async () => {
   }
 });
 
-test('case_04_cve_2013_4547_spaces_and_control_bytes_in_the_request_line', { timeout: 120000 }, async () => {
+test('case_04_cve_2013_4547_spaces_and_control_bytes_in_the_request_line', { timeout: 300000 }, async () => {
   quiet();
   const bytes = [...Array.from({ length: 0x21 }, (_, i) => i), 0x7f].filter((c) => c !== 10);
   for (const c of bytes)
@@ -58,69 +57,6 @@ test('case_04_cve_2013_4547_spaces_and_control_bytes_in_the_request_line', { tim
       if (!/^\/admin[ \r]$/.test(target)) // the separator itself, or a line that ends
         assert.ok([400, 0, 505].includes(statusOf(await raw(host, line(`GET ${target} HTTP/1.1`)))), JSON.stringify(target));
   assert.deepEqual(heard(), []);
-});
-
-// Pipelined, because this is about decisions, not about connections.
-function pipeline(targets) {
-  return new Promise((resolve, reject) => {
-    const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca });
-    const statuses = [];
-    let rest = '';
-    socket.on('secureConnect', () => socket.write(targets.map((target, i) => `GET ${target} HTTP/1.1\r\nHost: ${host}\r\nX-N: ${i}\r\n\r\n`).join('')));
-    socket.on('error', reject);
-    socket.on('close', () => resolve(statuses));
-    socket.on('data', (part) => {
-      rest += part.toString('latin1');
-      for (;;) {
-        const end = rest.indexOf('\r\n\r\n');
-        if (end < 0) return;
-        const head = rest.slice(0, end), chunked = /transfer-encoding: chunked/i.test(head), length = Number((/content-length: (\d+)/i.exec(head) ?? [])[1] ?? 0);
-        let body;
-        if (chunked) {
-          const stop = rest.indexOf('0\r\n\r\n', end + 4);
-          if (stop < 0) return;
-          body = rest.slice(end + 4, stop).replace(/^[0-9a-f]+\r\n/i, '').replace(/\r\n$/, '');
-          rest = rest.slice(stop + 5);
-        } else {
-          if (rest.length < end + 4 + length) return;
-          body = rest.slice(end + 4, end + 4 + length);
-          rest = rest.slice(end + 4 + length);
-        }
-        statuses.push([statusOf(head), body]);
-        if (statuses.length === targets.length) socket.end();
-      }
-    });
-  });
-}
-
-test('case_05_cve_2019_9901_100000_spellings_match_as_they_arrive', { timeout: 280000 }, async () => {
-  const pieces = ['/', '//', '.', '..', '%2e', '%2E', '%2f', '%5c', 'a', '%61', 'admin', '%61dmin', 'health', '%68ealth', ';', ';x', '%3b', '~', '%7e', '%c3%a9', '%c0%ae', '+', '%', '%00', '?', '%3f'];
-  let seed = 20261121, refused = 0, served = 0;
-  const random = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
-  const spelling = () => { let path = '/'; for (let i = 0; i < 1 + random(7); i++) path += pieces[random(pieces.length)]; return path; };
-  for (const up of [open, closed]) up.server.removeAllListeners('request'); // of 100,000 nothing is kept
-  open.server.on('request', (q, s) => { q.resume(); s.setHeader('Content-Length', 5 + q.url.length); s.end(`open ${q.url}`); });
-  closed.server.on('request', (q, s) => { q.resume(); s.setHeader('Content-Length', 5 + q.url.length); s.end(`priv ${q.url}`); });
-  const batch = async () => {
-    const targets = Array.from({ length: 250 }, spelling);
-    // a refusal may close the connection: what is left goes on another
-    for (let at = 0; at < targets.length;) {
-      const got = await pipeline(targets.slice(at));
-      assert.ok(got.length > 0, `no answer to ${targets[at]}`);
-      got.forEach(([status, body], i) => {
-        const target = targets[at + i];
-        if (status !== 200) { assert.equal(status, 400, target); refused++; return; }
-        const url = body.slice(5), path = url.split('?')[0];
-        assert.ok(!/(^|\/)\.\.?(\/|$)|\/\/|%2e|%7e|%6[18]/i.test(path), `${target} arrived as ${url}`);
-        assert.equal(body.slice(0, 4), path.startsWith('/admin') || path === '/health' ? 'priv' : 'open', `${target} as ${url}`);
-        served++;
-      });
-      at += got.length;
-    }
-  };
-  for (let i = 0; i < 50; i++) await Promise.all(Array.from({ length: 8 }, batch));
-  assert.equal(refused + served, 100000);
-  assert.ok(served > 20000 && refused > 20000, `${served} served, ${refused} refused`);
 });
 
 test('case_08_cve_2023_25725_an_empty_header_name_drops_nothing', async () => {
@@ -141,16 +77,17 @@ test('case_08_cve_2021_40346_no_length_overflows', async () => {
   quiet();
   for (const length of ['18446744073709551617', '4294967297', '9223372036854775808', '0x5', '5 ', ' 5', '05', '1e1', '5,5', ''])
     for (const extra of [[], ['Content-Length: 5']]) {
-      const got = statusOf(await raw(host, Buffer.concat([line('POST /len HTTP/1.1', `Content-Length: ${length}`, ...extra), Buffer.from('helloGET /smuggled HTTP/1.1\r\n\r\n')]), { wait: 400 }));
+      const got = statusOf(await raw(host, Buffer.concat([line('POST /len HTTP/1.1', `Content-Length: ${length}`, ...extra), Buffer.from('helloGET /smuggled HTTP/1.1\r\n\r\n')]), extra.length ? {} : { limit: 400 })); // there may be no answer to one alone: it waits for more
       assert.ok(extra.length ? got === 400 : [200, 400, 413, 0].includes(got), `${length}: ${got}`);
     }
   assert.ok(!heard().some((url) => url.includes('smuggled')), String(heard()));
 });
 
-test('case_08_http2_requests_become_one_request_each', { timeout: 60000 }, async () => {
-  let seen = '';
-  const up = await tcpUpstream((socket) => socket.on('data', (part) => { seen += part.toString('latin1'); socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'); }));
-  const other = await endpoint(up.address);
+test('case_08_http2_requests_become_one_request_each', { timeout: 300000 }, async () => {
+  // Two of them: the head of a request that is cut may be on its way still when the next one is refused.
+  const seen = [];
+  const listening_ = async () => { const at = seen.push('') - 1; return tcpUpstream((socket) => socket.on('data', (part) => { seen[at] += part.toString('latin1'); socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'); })); };
+  const ups = [await listening_(), await listening_()], [other, cuts] = [await endpoint(ups[0].address), await endpoint(ups[1].address)];
   const base = (more = [], path = '/h2', method = 'POST') => [[':method', method], [':scheme', 'https'], [':authority', other.host], [':path', path], ...more];
   const body = Buffer.from('GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n');
   // refused: the upstream hears nothing | cut: at most the head, never the body | served: one request
@@ -184,25 +121,27 @@ test('case_08_http2_requests_become_one_request_each', { timeout: 60000 }, async
     'a body and its length': ['served', base([['content-length', String(body.length)]]), body],
   };
   for (const [what, [want, pairs, data]] of Object.entries(cases)) {
-    seen = '';
-    const frames = [frame(HEADERS, END_HEADERS | (data ? 0 : END_STREAM), 1, headers(pairs))];
+    const [to_, at] = want === 'cut' ? [cuts.host, 1] : [other.host, 0];
+    seen[at] = '';
+    const frames = [frame(HEADERS, END_HEADERS | (data ? 0 : END_STREAM), 1, headers(pairs.map(([name, value]) => [name, value === other.host ? to_ : value])))];
     if (data) frames.push(frame(DATA, END_STREAM, 1, data));
-    const got = await exchange(other.host, frames, { wait: 2000, until: (so) => so.status[1] !== undefined || so.reset[1] !== undefined || so.goaway !== undefined });
+    const got = await exchange(to_, frames, { until: (so) => so.status[1] !== undefined || so.reset[1] !== undefined || so.goaway !== undefined });
     if (want === 'cut') await new Promise((resolve) => setTimeout(resolve, 50)); // its head may still be on the way
-    const told = `${what}: ${JSON.stringify(got)} ${JSON.stringify(seen)}`;
+    const told = `${what}: ${JSON.stringify(got)} ${JSON.stringify(seen[at])}`;
     if (want === 'served') {
       assert.equal(got.status[1], 200, told);
-      assert.equal(seen.match(/^POST \/h2 HTTP\/1\.1\r$/gm)?.length, 1, told);
+      assert.equal(seen[at].match(/^POST \/h2 HTTP\/1\.1\r$/gm)?.length, 1, told);
     } else {
       assert.ok(got.status[1] >= 400 || got.reset[1] !== undefined || got.goaway !== undefined, told);
-      assert.ok(want === 'refused' ? seen === '' : !seen.includes('smuggled'), told);
+      assert.ok(want === 'refused' ? seen[at] === '' : !seen[at].includes('smuggled'), told);
     }
   }
+  assert.ok(!seen[1].includes('smuggled'), 'nor later');
   assert.equal((await through(other.host)).status, 200);
-  await up.close();
+  for (const up of ups) await up.close();
 });
 
-test('case_48_cve_2017_7529_ranges_chunks_and_encodings', { timeout: 120000 }, async () => {
+test('case_48_cve_2017_7529_ranges_chunks_and_encodings', { timeout: 300000 }, async () => {
   let seed = 48;
   const random = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
   const up = await tcpUpstream((socket) => {
@@ -227,7 +166,7 @@ test('case_48_cve_2017_7529_ranges_chunks_and_encodings', { timeout: 120000 }, a
   assert.equal(statusOf(await raw(host, line('GET /alive HTTP/1.1'))), 200, 'a worker that crashed would show in the sanitizer\'s log');
 });
 
-test('case_51_cve_2023_44487_http2_floods_stay_bounded', { timeout: 120000 }, async () => {
+test('case_51_cve_2023_44487_http2_floods_stay_bounded', { timeout: 300000 }, async () => {
   const pids = children(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim());
   const memory = () => pids.reduce((sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]), 0);
   const block = headers([[':method', 'GET'], [':scheme', 'https'], [':authority', host], [':path', '/flood']]);
@@ -249,7 +188,7 @@ test('case_51_cve_2023_44487_http2_floods_stay_bounded', { timeout: 120000 }, as
   assert.ok(memory() - before < 200 * 1024, `${before} KiB grew to ${memory()} KiB`);
 });
 
-test('case_51_every_flooded_request_is_one_event_at_most', { timeout: 60000 }, async () => {
+test('case_51_every_flooded_request_is_one_event_at_most', { timeout: 300000 }, async () => {
   const other = await endpoint({ body: 'x' });
   const sub = await listening('http_request_complete');
   const block = headers([[':method', 'GET'], [':scheme', 'https'], [':authority', other.host], [':path', '/']]);

@@ -10,7 +10,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { own } from '../support/own.mjs';
 import { Browser, github } from '../support/browser.mjs';
-import { ca, edge, elsewhere, endpoint, env, healthUrls, listed, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, everyWorker, healthUrls, listed, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS, INSIDE = process.env.SESSION_TRUST_INSIDE, SESSION = '__Host-postern.session', UNAVAILABLE = 'ERR_POSTERN_953';
 const limit = 240000, options = { skip, timeout: 2 * limit };
@@ -59,6 +59,7 @@ if (INSIDE) {
   test('with identity away a session goes on while it is trusted, then nobody gets in, streams end, and all come back', options, async (t) => {
     const { up, get, socket } = await guarded(t);
     const ws = await socket();
+    await everyWorker(() => Promise.all(Array.from({ length: 8 }, get)));
     await inTouch();
     const before = await metrics();
     let passed = 0, reached;
@@ -129,6 +130,7 @@ if (INSIDE) {
   test('a session that is due while identity is away waits, however long others are trusted, and goes on when it is back', options, async (t) => {
     const due = await guarded(t, { auth_check_interval: 2 }), other = await guarded(t);
     const ws = await other.socket();
+    await everyWorker(() => Promise.all(Array.from({ length: 8 }, other.get)));
     await inTouch();
     await without('identity', async () => {
       await until(async () => {

@@ -6,12 +6,12 @@ import { ALONE, WAIT, ask, metric, publish, session, skip, stack } from '../supp
 import { until, upstream } from '../support/postern.mjs';
 
 const CONNECTIONS = 512, GREEDY = '127.0.0.9', SESSIONS = 6, STREAMS = 100, BUSY = 'ERR_POSTERN_927';
-const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS) }, async ({ call }) => {
+const ready = stack({ POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_CLIENT_BODY_TIMEOUT: '10m' }, async ({ call }) => {
   const backend = await upstream();
   return { host: (await publish(call, backend.address)).host, end: () => backend.close() };
 });
 
-test('who holds what a client may have is denied more, and nobody else is', { skip, timeout: 180000 }, async () => {
+test('who holds what a client may have is denied more, and nobody else is', { skip, timeout: 300000 }, async () => {
   const there = await ready, { host } = there;
   assert.equal((await ask(ready)).status, 200);
   // ended: of a connection that was idle still when another one's requests needed its place

@@ -25,11 +25,12 @@ if (!elsewhere) {
   const socket = `ipc://${env.POSTERN_RUN_DIR}/sign-in-${process.pid}.rpc`;
   copy = another('identity', { POSTERN_RPC: socket, POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '', POSTERN_USER_SESSIONS: String(LIMIT) });
   edge = caller(edgeKey(), 'identity', socket);
+  test.before(() => edge.there());
   test.after(async () => { edge.stop(); await copy.stop(); provider.stop(); });
 }
 async function ask(verb, body, more) {
   const id = edge.ask(verb, body, more);
-  await until(() => edge.answer(id), `an answer to ${verb}`, 30000);
+  await until(() => edge.answer(id), `an answer to ${verb}`);
   return edge.answer(id);
 }
 
@@ -219,7 +220,7 @@ test('that somebody was deleted is remembered as long as what was said before ca
   const names = ['a day', 'longer'].map((what) => `story ${what} ${ksuid()}`);
   sql(`INSERT INTO sign_in_ended VALUES ('${names[0]}', now() - interval '25 h'), ('${names[1]}', now() - interval '27 h')`);
   const kept = () => sql(`SELECT person_hash FROM sign_in_ended WHERE person_hash LIKE 'story %'`);
-  await until(() => kept() === names[0], 'the older one is forgotten', 60000);
+  await until(() => kept() === names[0], 'the older one is forgotten', 120000);
   sql(`DELETE FROM sign_in_ended WHERE person_hash LIKE 'story %'`);
 });
 
@@ -251,7 +252,8 @@ test('while a provider keeps many waiting, nobody else waits: no worker is held'
   const before = provider.asked.length, waiting = flows.map((flow) => back(flow, provider.code(sub, flow.url)));
   try {
     await until(() => provider.asked.length >= before + 7, 'as many requests as one URL of a server may have by itself');
-    for (let i = 0; i < 20; i++) assert.equal((await check(known)).code, 0);
+    // at once: a request has 10 s, and then others have its place
+    assert.deepEqual((await Promise.all(Array.from({ length: 20 }, () => check(known)))).map(({ code }) => code), Array(20).fill(0));
     assert.equal(provider.asked.length, before + 7, 'and no more');
   } finally { provider.hold = null; release(); }
   assert.deepEqual([...new Set((await Promise.all(waiting)).map(({ code }) => code))], [0]);
@@ -314,10 +316,17 @@ test('a grant that the provider took back ends the session; a provider that is d
   due(other);
   provider.down = true;
   try {
-    assert.equal((await check(one, { sealed: at.sealed })).code, CODE.UNAVAILABLE);
-    const before = provider.asked.length;
-    assert.equal((await check(one, { sealed: at.sealed })).code, CODE.UNAVAILABLE);
-    assert.equal(provider.asked.length, before);
+    for (let from = 0, more = 0; ;) { // the while is one of 5 s: where the machine has stood still for that long, nothing is known, and the question is put again
+      again(one);
+      from = Date.now();
+      assert.equal((await check(one, { sealed: at.sealed })).code, CODE.UNAVAILABLE);
+      const before = provider.asked.length;
+      assert.equal((await check(one, { sealed: at.sealed })).code, CODE.UNAVAILABLE);
+      more = provider.asked.length - before;
+      if (Date.now() - from > 5000) continue;
+      assert.equal(more, 0);
+      break;
+    }
   } finally { provider.down = false; }
   assert.equal((await api('GET', `/app/sessions/${one.session.id}`)).status, 200);
   provider.gone = true;
@@ -354,7 +363,7 @@ test('nor is it lost when whoever asked has given up, or the database does not a
   again(session);
   provider.holdUser = new Promise((resolve) => { release = resolve; });
   try {
-    edge.ask('session.check', held, { left: 8000 });
+    edge.ask('session.check', held, { left: 30000 });
     await until(() => tokens() !== before, 'the new token is there before anything else is asked');
     await until(() => provider.asked.slice(asked).includes('/oauth/userinfo'), 'and the request goes on');
   } finally { provider.holdUser = null; release(); }
@@ -367,13 +376,13 @@ test('nor is it lost when whoever asked has given up, or the database does not a
   provider.hold = new Promise((resolve) => { release = resolve; });
   const locker = spawn('psql', [env.DATABASE_URL, '-qAt'], { stdio: ['pipe', 'pipe', 'ignore'] });
   try {
-    const id = edge.ask('session.check', held, { left: 8000 });
+    const id = edge.ask('session.check', held, { left: 20000 });
     await until(() => provider.asked.length > asked, 'the token endpoint is asked');
     locker.stdin.write("BEGIN; LOCK TABLE identity.sign_in_session IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n");
     await new Promise((resolve) => locker.stdout.once('data', resolve));
     provider.hold = null;
     release();
-    await until(() => edge.answer(id), 'it gives up', 30000);
+    await until(() => edge.answer(id), 'it gives up');
     assert.equal(edge.answer(id).code, 503, 'MAINTENANCE');
   } finally {
     provider.hold = null;

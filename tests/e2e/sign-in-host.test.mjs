@@ -47,7 +47,7 @@ test('the HTTP port leads to it', { skip }, async () => {
 const signIn = { issuer: 'https://op.example.test', client_id: 'the-client', client_secret: 'the-secret' };
 const noted = (id) => sql(`SELECT coalesce(sign_in_published, '-') FROM https_edge_route WHERE id = '${id}'`);
 
-test('a route that an older version wrote is published anew at the next start, and no other', { skip, timeout: 120000 }, async () => {
+test('a route that an older version wrote is published anew at the next start, and no other', { skip, timeout: 300000 }, async () => {
   const host = unique('older'), { id: domain } = await must('POST', '/reserved_domains', { domain: host });
   const { id } = await must('POST', '/edges/https', { hostports: [`${host}:443`] });
   const routes = [];
@@ -59,12 +59,12 @@ test('a route that an older version wrote is published anew at the next start, a
   const entry = (route) => sql(`SELECT revision FROM config_entry WHERE id = '${route}'`), before = [older, same, other].map(entry);
   const pid = fs.readFileSync(`${env.POSTERN_RUN_DIR}/routes.pid`, 'utf8');
   process.kill(Number(pid), 'SIGTERM');
-  await until(() => noted(older) !== was, 'it is published', 30000);
+  await until(() => noted(older) !== was, 'it is published');
   const after = [older, same, other].map(entry);
   assert.notEqual(after[0], before[0]);
   assert.deepEqual(after.slice(1), before.slice(1));
   assert.equal(noted(same), stays);
-  await until(async () => { try { await must('GET', '/reserved_domains?limit=1'); return true; } catch { return false; } }, 'routes answers', 30000);
+  await until(async () => { try { await must('GET', '/reserved_domains?limit=1'); return true; } catch { return false; } }, 'routes answers');
   await must('DELETE', `/edges/https/${id}`);
   await must('DELETE', `/reserved_domains/${domain}`);
 });

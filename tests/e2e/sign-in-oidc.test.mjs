@@ -36,6 +36,7 @@ if (!elsewhere) {
   const socket = `ipc://${env.POSTERN_RUN_DIR}/oidc-${process.pid}.rpc`;
   copy = another('identity', { POSTERN_RPC: socket, POSTERN_IDP_URL: 'https://idp.example.test', POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: `${authorities}/all.pem`, POSTERN_OUT_CONNECT: '' });
   edge = caller(edgeKey(), 'identity', socket);
+  test.before(() => edge.there());
   test.after(async () => {
     edge.stop();
     await copy.stop();
@@ -45,7 +46,7 @@ if (!elsewhere) {
 }
 async function ask(verb, body) {
   const id = edge.ask(verb, body);
-  await until(() => edge.answer(id), `an answer to ${verb}`, 30000);
+  await until(() => edge.answer(id), `an answer to ${verb}`);
   return edge.answer(id);
 }
 

@@ -304,7 +304,7 @@ test('paths of the edge itself never go upstream; a route below a path has them 
   await close();
 });
 
-test('other rules end the streams of those alone whom they do not admit; a module that is switched off ends all', { skip, timeout: 120000 }, async () => {
+test('other rules end the streams of those alone whom they do not admit; a module that is switched off ends all', { skip, timeout: 300000 }, async () => {
   const { to, open, close } = await guarded(), put = (fields) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/oauth`, oauth(fields));
   const eve = await signedIn(to, { id: 1066, login: 'eve', name: 'Eve', email: 'eve@example.test' }), hers = await socket(to, eve.value);
   const { value } = await signedIn(to), streams = [];

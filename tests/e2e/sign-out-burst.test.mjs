@@ -71,12 +71,12 @@ async function besideSlow(value, story) {
   hello();
   try {
     await until(() => inForce !== '0', 'it has heard of the sessions');
-    await until(async () => (await api('DELETE', `/app/sessions/${othersLike(value, 1)[0].id}`)).headers['postern-edges'] === '3/3', 'answers wait for it', 60000);
+    await until(async () => (await api('DELETE', `/app/sessions/${othersLike(value, 1)[0].id}`)).headers['postern-edges'] === '3/3', 'answers wait for it', 120000);
     await story();
   } finally {
     clearInterval(timer);
     one.send('bye');
-    await until(async () => (await api('DELETE', `/app/sessions/${othersLike(spare, 1)[0].id}`)).headers['postern-edges'] === '2/2', 'it is gone', 60000);
+    await until(async () => (await api('DELETE', `/app/sessions/${othersLike(spare, 1)[0].id}`)).headers['postern-edges'] === '2/2', 'it is gone', 120000);
     one.stop();
   }
 }
@@ -108,7 +108,7 @@ test('whom a token names that waits is signed out also when its provider has lef
     stream.close(http2.constants.NGHTTP2_CANCEL);
     await new Promise((resolve) => stream.on('close', resolve));
     session.destroy();
-    await until(async () => left([bob]) === 0 && !await stays(alice), 'they are signed out', 60000);
+    await until(async () => left([bob]) === 0 && !await stays(alice), 'they are signed out', 120000);
     gone.destroy();
     assert.deepEqual((await Promise.all(before)).filter(({ status }) => status !== 200), []);
   });

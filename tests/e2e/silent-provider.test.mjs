@@ -18,6 +18,7 @@ test('a provider that hangs keeps nobody from another one of the same server', o
   const copy = another('identity', { POSTERN_RPC: socket, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: server.ca, POSTERN_OUT_CONNECT: '' });
   const bus = caller(edgeKey(), 'identity', socket);
   t.after(async () => { bus.stop(); await copy.stop(); server.stop(); });
+  await bus.there();
   let asked = 0;
   server.metadata = (realm, answer) => {
     const issuer = `${server.url}/realms/${realm}`;
@@ -58,6 +59,7 @@ test('of the requests at a server one URL has a portion, and the others of it ar
   const copy = another('identity', { POSTERN_RPC: socket, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: server.ca, POSTERN_OUT_CONNECT: '', POSTERN_OUT_ACCOUNT_CALLS: '16' });
   const bus = caller(edgeKey(), 'identity', socket);
   t.after(async () => { bus.stop(); await copy.stop(); server.stop(); });
+  await bus.there();
   let open = 0, most = 0;
   server.metadata = (realm, answer) => {
     const issuer = `${server.url}/realms/${realm}`;

@@ -105,7 +105,7 @@ const post = (body, headers = {}, options = {}) => through((options.where ?? to)
 // The answer of an edge that has the certificate: on a machine that is busy it may not come in time, and is asked for again.
 async function settled(...args) {
   let got;
-  await until(async () => { got = await post(...args); return got.status !== 503; }, 'the certificate is there', 30000);
+  await until(async () => { got = await post(...args); return got.status !== 503; }, 'the certificate is there');
   return got;
 }
 
@@ -275,7 +275,7 @@ test('what cannot be had at the moment is denied so that SNS sends again', { ski
   const url = lying((response) => { held.add(response); });
   await denied(message('Notification', url), {}, 'no answer', [503, FOR_NOW]);
   lies.set(pathOf(url), good);
-  await until(async () => (await post(message('Notification', url))).status === 200, 'it is tried again');
+  await until(async () => (await post(message('Notification', url))).status === 200, 'it is tried again', 120000);
 });
 
 // ---- waiting ----
@@ -291,13 +291,14 @@ test('a hundred requests wait for one certificate, which is fetched once a worke
 });
 
 test('one account has a few certificates under way: others\' requests are not held up', { skip }, async () => {
-  const slow = Array.from({ length: 12 }, () => lying((response) => { held.add(response); })), before = asked.length;
+  let open = 0, peak = 0; // under way at a time: those that are given up make room for others, which begin then on a slow machine
+  const slow = Array.from({ length: 12 }, () => lying((response) => { held.add(response); peak = Math.max(peak, ++open); response.on('close', () => { open--; }); }));
   const got = await Promise.all(slow.map((url) => post(message('Notification', url))));
   for (const response of held) response.destroy();
   held.clear();
   assert.deepEqual([...new Set(got.map(({ status }) => status))], [503]);
   const most = 4 * Number(process.env.POSTERN_EDGE_WORKERS ?? 2);
-  assert.ok(asked.length - before <= most, `${asked.length - before} of at most ${most}`);
+  assert.ok(peak >= 1 && peak <= most, `${peak} of at most ${most}`);
 });
 
 const count = async (name) => Number(new RegExp(`^postern_edge_module_${name}_total\\{module="webhook_verification"\\} (\\d+)`, 'm').exec(await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text()))[1]);
@@ -329,7 +330,7 @@ test('while it waits a client may leave, and a change of the provider ends it', 
   assert.equal(up.seen.length, 0);
 });
 
-test('a program that fetches and hangs is ended, and another takes its place', { skip: skip || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine'), timeout: 180000 }, async () => {
+test('a program that fetches and hangs is ended, and another takes its place', { skip: skip || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine'), timeout: 300000 }, async () => {
   const descendants = (pids) => { const next = children(pids); return next.length ? [...next, ...descendants(next)] : []; };
   const programs = () => descendants(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))).filter((pid) => {
     try { return path.basename(fs.readlinkSync(`/proc/${pid}/exe`)) === 'postern-fetch'; } catch { return false; }
@@ -340,7 +341,7 @@ test('a program that fetches and hangs is ended, and another takes its place', {
   assert.ok(hung.length > 0);
   for (const pid of hung) process.kill(pid, 'SIGSTOP');
   await until(async () => { await signed(); return !programs().some((pid) => hung.includes(pid)); }, 'they are ended', 120000);
-  await until(async () => (await signed()).status === 200, 'another fetches', 30000);
+  await until(async () => (await signed()).status === 200, 'another fetches');
 });
 
 // ---- what is said of it ----

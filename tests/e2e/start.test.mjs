@@ -5,7 +5,7 @@ import crypto from 'node:crypto';
 import http from 'node:http';
 import test from 'node:test';
 import { notStarted, own } from '../support/own.mjs';
-import { edge, env, home } from '../support/postern.mjs';
+import { edge, env, home, until } from '../support/postern.mjs';
 
 const base = edge.port - 43;
 const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
@@ -26,6 +26,7 @@ test('a program that is killed while the stack starts is started again, and no m
 
 test('health names each service, and says why one is not ready', { skip }, async () => {
   const health = (urls) => { const { status, stdout } = spawnSync(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HOME: home, ...urls && { POSTERN_HEALTH_URLS: urls } }, encoding: 'utf8' }); return { status, lines: stdout.split('\n') }; };
+  await until(() => health().status === 0, 'what a file before this one has started again is ready');
   const all = health();
   assert.equal(all.status, 0, all.lines.join('\n'));
   for (const [name, offset] of [['gateway', 11], ['routes', 12], ['identity', 13], ['events', 14], ['saml', 16], ['edge', 15]]) assert.ok(all.lines.includes(`${name} 127.0.0.1:${base + offset} ready`), all.lines.join('\n'));

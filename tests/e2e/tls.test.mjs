@@ -48,11 +48,11 @@ const sslyze = () => {
   const program = path.join(scanner, 'bin/sslyze');
   if (fs.existsSync(program)) return program;
   const made = spawnSync('python3', ['-m', 'venv', scanner]).status === 0
-    && spawnSync(`${scanner}/bin/python3`, ['-m', 'pip', 'install', '-q', 'sslyze==6.3.1'], { timeout: 120_000 }).status === 0;
+    && spawnSync(`${scanner}/bin/python3`, ['-m', 'pip', 'install', '-q', 'sslyze==6.3.1'], { timeout: 300000 }).status === 0;
   return made ? program : null;
 };
 
-test("sslyze finds nothing against Mozilla's intermediate profile", { skip: elsewhere, timeout: 240_000 }, async (t) => {
+test("sslyze finds nothing against Mozilla's intermediate profile", { skip: elsewhere, timeout: 300000 }, async (t) => {
   const program = sslyze();
   if (!program) return t.skip('sslyze cannot be installed here');
   const out = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'postern-sslyze-')), 'out.json');

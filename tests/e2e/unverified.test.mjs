@@ -74,7 +74,7 @@ test('what the provider says of an address later, upstreams learn later, headers
 
 test('audit events name whom the provider vouches for by the address, and anybody else by the id', { skip }, async () => {
   const up = await upstream((request, response) => response.end(JSON.stringify(request.headers))), to = await endpoint(up.address, { oidc: oidc() });
-  const seen = (type, id) => until(() => events.events.find((one) => one.event_type === type && one.object?.id === id), `${type} of ${id}`, 30000);
+  const seen = (type, id) => until(() => events.events.find((one) => one.event_type === type && one.object?.id === id), `${type} of ${id}`);
   for (const [sub, verified] of [['mallory', false], ['silent', false], ['honest', true]]) {
     const old = await mine(sub);
     if (old) await must('DELETE', `/app/users/${old.id}`);

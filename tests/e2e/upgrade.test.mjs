@@ -26,7 +26,7 @@ const order = fs.readFileSync(path.join(root, 'services/routes/migrations/order'
 
 async function server() {
   const child = spawn(asUser[0], [...asUser.slice(1), `${bin()}/postgres`, '-D', `${state}/postgresql`, '-k', folder, '-c', 'listen_addresses=', '-c', 'port=5432', '-c', 'fsync=off'], { stdio: 'ignore' });
-  await until(() => spawnSync('psql', ['-XqAtc', 'SELECT 1', url(user)]).status === 0, 'the old server answers', 30000);
+  await until(() => spawnSync('psql', ['-XqAtc', 'SELECT 1', url(user)]).status === 0, 'the old server answers');
   return () => new Promise((resolve) => { child.on('close', resolve); child.kill('SIGINT'); });
 }
 
@@ -51,7 +51,7 @@ const unname = (more = '') => sql(`DROP TRIGGER own_config ON routes.config_entr
   DELETE FROM routes.migration WHERE number IS NULL; ${more}; ALTER TABLE routes.migration DROP COLUMN name, DROP COLUMN checksum, ADD CONSTRAINT migration_pkey PRIMARY KEY (number)`);
 
 // Its log says that it serves.
-const serves = (copy) => until(() => { assert.equal(copy.child.exitCode, null, copy.said()); return / ready /.test(copy.said()); }, 'it starts', 30000);
+const serves = (copy) => until(() => { assert.equal(copy.child.exitCode, null, copy.said()); return / ready /.test(copy.said()); }, 'it starts', 120000);
 const numbers = () => sql('SELECT count(*) FROM routes.migration');
 const named = () => sql("SELECT count(*) FROM pg_attribute WHERE attrelid = 'routes.migration'::regclass AND attname = 'name'") === '1';
 const listed = () => sql("SELECT number || ' ' || name FROM routes.migration WHERE number IS NOT NULL ORDER BY number").split('\n').map((line) => line.split(' '));
@@ -70,7 +70,7 @@ test.before(() => {
 });
 test.after(() => { if (!skip) { stack('wipe'); fs.rmSync(folder, { recursive: true, force: true }); } });
 
-test('migrations get their names at once or not at all: a copy that is killed in the middle leaves the numbers, and two that start together give the names once', { skip, timeout: 120000 }, async () => {
+test('migrations get their names at once or not at all: a copy that is killed in the middle leaves the numbers, and two that start together give the names once', { skip, timeout: 300000 }, async () => {
   const stop = await server();
   try {
     assert.equal(named(), false);
@@ -82,10 +82,10 @@ test('migrations get their names at once or not at all: a copy that is killed in
     holder.stdin.write('SELECT pg_advisory_lock(42);\n');
     await new Promise((resolve) => { holder.stdout.once('data', resolve); });
     const killed = routes();
-    await until(() => sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted") === '1', 'a copy is in the middle', 30000);
+    await until(() => sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted") === '1', 'a copy is in the middle');
     assert.equal(await killed.stop('SIGKILL'), 'SIGKILL');
     holder.stdin.end();
-    await until(() => sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'postern_routes'") === '0', 'its session ends', 30000);
+    await until(() => sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'postern_routes'") === '0', 'its session ends');
     assert.equal(named(), false, 'nothing of it is left');
     assert.equal(numbers(), String(order.length));
     sql('DROP TRIGGER wait ON routes.migration; DROP FUNCTION routes.wait()');
@@ -98,7 +98,7 @@ test('migrations get their names at once or not at all: a copy that is killed in
   } finally { await stop(); }
 });
 
-test('a migration of a newer version stays, and is said; one whose file was changed keeps the service from starting', { skip, timeout: 120000 }, async () => {
+test('a migration of a newer version stays, and is said; one whose file was changed keeps the service from starting', { skip, timeout: 300000 }, async () => {
   const stop = await server();
   try {
     sql("INSERT INTO routes.migration (name, checksum) VALUES ('routes/9999_newer', 'x')");
@@ -122,7 +122,7 @@ test('a migration of a newer version stays, and is said; one whose file was chan
   } finally { await stop(); }
 });
 
-test('a backup that is being made delays the start of a service, and does not end it', { skip, timeout: 120000 }, async () => {
+test('a backup that is being made delays the start of a service, and does not end it', { skip, timeout: 300000 }, async () => {
   const stop = await server();
   try {
     assert.equal(named(), false);
@@ -130,7 +130,7 @@ test('a backup that is being made delays the start of a service, and does not en
     backup.stdin.write("BEGIN; LOCK TABLE routes.migration IN ACCESS SHARE MODE; SELECT 'locked';\n");
     await new Promise((resolve) => { backup.stdout.once('data', resolve); });
     const copy = routes();
-    await until(() => { assert.equal(copy.child.exitCode, null, copy.said()); return /warn .*PostgreSQL is busy with a backup or a migration, trying again: .*SQLSTATE 55P03/.test(copy.said()); }, 'it says what it waits for', 30000);
+    await until(() => { assert.equal(copy.child.exitCode, null, copy.said()); return /warn .*PostgreSQL is busy with a backup or a migration, trying again: .*SQLSTATE 55P03/.test(copy.said()); }, 'it says what it waits for');
     assert.equal(named(), false, 'nothing is half done');
     backup.stdin.end();
     await serves(copy);
@@ -160,7 +160,7 @@ const schema = (at) => execFileSync('pg_dump', ['--schema-only', '-d', at], { en
 const migrations = (at) => ['events', 'identity', 'routes'].map((service) => psql(at, `SELECT name, number, checksum FROM ${service}.migration ORDER BY name`));
 const ofStack = () => fs.readFileSync(path.join(state, 'postern.env'), 'utf8').match(/^DATABASE_URL=(.*)$/m)[1];
 
-test("every row of before is served as it was, the edge serves its route, and the database has a new one's schema", { skip, timeout: 180000 }, async () => {
+test("every row of before is served as it was, the edge serves its route, and the database has a new one's schema", { skip, timeout: 300000 }, async () => {
   const { status, said } = stack('up');
   assert.equal(status, 0, said);
   assert.equal(schema(ofStack()), schema(env.DATABASE_URL));
@@ -191,7 +191,7 @@ test("every row of before is served as it was, the edge serves its route, and th
   assert.equal(count('https_edge_route', `${signIn} AND sign_in_published LIKE '3-%'`), count('https_edge_route', signIn));
 });
 
-test('and is changed and deleted', { skip, timeout: 180000 }, async () => {
+test('and is changed and deleted', { skip, timeout: 300000 }, async () => {
   const changed = await call('PATCH', `/backends/http_response/${before.backend}`, { body: 'changed after' });
   assert.equal(changed.status, 200, changed.text);
   assert.equal(await get(), '200 changed after');

@@ -26,7 +26,7 @@ test('at the limit the user without a session who signed in longest ago makes ro
   assert.equal((await signIn('five')).code, OK);
   assert.deepEqual(await users(), ['five', 'four', 'one', 'two']);
   assert.equal(await metric('users_deleted_for_room'), 1);
-  const gone = await until(() => events.events.find((one) => one.event_type === 'application_user_deleted.v0' && one.object?.id === signed.three.session.user), 'the event of who made room', 60000);
+  const gone = await until(() => events.events.find((one) => one.event_type === 'application_user_deleted.v0' && one.object?.id === signed.three.session.user), 'the event of who made room', 120000);
   assert.deepEqual(gone.principal, { id: signed.three.session.user, subject: signed.three.session.user, source: 'IDLE', credential: null });
   assert.equal((await ask('session.check', { hash: signed.one.hash, route: signed.one.route, digest: signed.one.session.digest })).code, OK);
   await events.stop();
@@ -50,15 +50,15 @@ test('near the limit users who have been idle for the time of the setting are de
   ago('two', 91); // has no session
   ago('four', 400);
   start(1000000, { POSTERN_SIGN_IN_TIDY_SECONDS: '1' });
-  await until(async () => await metric('users_idle_deleted') >= 0, 'it is there', 60000);
+  await until(async () => await metric('users_idle_deleted') >= 0, 'it is there', 120000);
   await stop();
   assert.deepEqual(await users(), ['five', 'four', 'one', 'two'], 'far from the limit nobody is');
   const other = stuck();
   try {
     start(LIMIT, { POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_USER_IDLE_SECONDS: String(90 * 86400) });
-    await until(async () => (await users()).length === 3, 'somebody is deleted, though none of another account can be', 60000);
+    await until(async () => (await users()).length === 3, 'somebody is deleted, though none of another account can be', 120000);
     assert.deepEqual(await users(), ['five', 'four', 'one']);
-    await until(async () => await metric('users_idle_deleted') >= 1, 'it is counted', 60000);
+    await until(async () => await metric('users_idle_deleted') >= 1, 'it is counted', 120000);
   } finally { other.free(); }
 });
 
@@ -92,7 +92,7 @@ test('at the limit of sessions whoever has most of them loses the one that was i
   assert.equal(next.code, OK, next.msg);
   const check = async ({ hash, route, session }) => (await ask('session.check', { hash, route, digest: session.digest })).code;
   assert.deepEqual(await Promise.all([...greedy, honest, next].map(async (one) => await check(one) === OK)), [true, false, true, true, true]);
-  const gone = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === greedy[1].session.id), 'the event of what made room', 60000);
+  const gone = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === greedy[1].session.id), 'the event of what made room', 120000);
   assert.deepEqual(gone.principal, { id: greedy[1].session.user, subject: greedy[1].session.user, source: 'IDLE', credential: null });
   assert.equal(await metric('sessions_ended_for_room'), 1);
   await events.stop();
@@ -130,7 +130,7 @@ for (const [what, set] of [['a provider', "identity_provider = '{\"name\": \"sam
     const [two] = await signInAll('two'); // the account has as many users as it may have, too
     assert.deepEqual([await users(), await alive([one, two, ...flood])], [['f1', 'f3', 'one', 'two'], [true, true, true, false, true]]);
     assert.deepEqual([await metric('users_deleted_for_room'), await metric('sessions_ended_for_room')], [1, 1]);
-    const gone = (id) => until(() => events.events.find((event) => /_deleted\.v0$/.test(event.event_type) && event.object?.id === id), `the event of ${id}`, 60000);
+    const gone = (id) => until(() => events.events.find((event) => /_deleted\.v0$/.test(event.event_type) && event.object?.id === id), `the event of ${id}`, 120000);
     for (const id of [flood[1].session.user, flood[1].session.id]) assert.equal((await gone(id)).principal.source, 'IDLE');
     assert.notEqual((await signIn('three')).code, OK, 'half of them is not most of them');
     assert.notEqual((await signIn('one')).code, OK);

@@ -354,14 +354,14 @@ test('a body over the limit is denied with a code of its own', async () => {
   if (!elsewhere) assert.equal(await count('too_large'), large + 3);
 });
 
-test('who goes on with a body that was too long is not heard for long, and keeps no room', { timeout: 180000 }, async () => {
+test('who goes on with a body that was too long is not heard for long, and keeps no room', { timeout: 300000 }, async () => {
   await put('github', 's');
   let answer = '';
   const part = Buffer.alloc(65536, 'x'), socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, allowHalfOpen: true });
   socket.on('error', () => {}).on('data', (text) => { answer += text; });
   socket.write(`POST /on HTTP/1.1\r\nHost: ${to.host}\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\nTransfer-Encoding: chunked\r\n\r\n`);
   for (let i = 0; i < 17; i++) socket.write(`10000\r\n${part}\r\n`);
-  await until(() => answer, 'its answer', 60000);
+  await until(() => answer, 'its answer', 120000);
   assert.match(answer, /^HTTP\/1.1 413/);
   const more = setInterval(() => socket.write('1\r\nx\r\n'), 1000);
   try { await until(() => socket.destroyed, 'the edge ends the connection, long before the 300 s of others', 90000); } finally { clearInterval(more); socket.destroy(); }
@@ -372,7 +372,8 @@ const waiting = async (n, bytes) => {
   const got = { denied: 0, sockets: [] }, part = Buffer.alloc(bytes, 'x');
   for (let i = 0; i < n; i++) {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
-    socket.on('error', () => {}).on('data', (text) => { if (text.toString().includes('ERR_POSTERN_908')) got.denied++; });
+    let page = '', told = false;
+    socket.on('error', () => {}).on('data', (text) => { page += text; if (!told && page.includes('ERR_POSTERN_908')) { told = true; got.denied++; } });
     socket.write(`POST /${i} HTTP/1.1\r\nHost: ${to.host}\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\nContent-Length: ${LIMIT}\r\n\r\n`);
     socket.write(part);
     got.sockets.push(socket);
@@ -381,19 +382,19 @@ const waiting = async (n, bytes) => {
   return got;
 };
 
-test('bodies that wait have a bound, which is free again when they end', { skip: elsewhere, timeout: 60000 }, async () => {
+test('bodies that wait have a bound, which is free again when they end', { skip: elsewhere, timeout: 300000 }, async () => {
   await put('github', 's');
   const before = await count('no_room');
   // more than one account has room for in each of two workers; the end of none comes
   const got = await waiting(150, LIMIT - 1);
-  await until(() => got.denied >= 150 - 2 * 33, 'those beyond the bound are denied', 30000);
-  assert.equal(await count('no_room'), before + got.denied);
+  await until(() => got.denied >= 150 - 2 * 33, 'those beyond the bound are denied');
+  await until(async () => await count('no_room') === before + got.denied, 'each of them is counted, and told so');
   for (const socket of got.sockets) socket.destroy();
   const body = crypto.randomBytes(LIMIT);
   await until(async () => (await sent(body, signed(body))).startsWith('HTTP/1.1 200'), 'there is room again');
 });
 
-test('who announces bodies and sends none keeps nobody out', { skip: elsewhere, timeout: 60000 }, async () => {
+test('who announces bodies and sends none keeps nobody out', { skip: elsewhere, timeout: 300000 }, async () => {
   await put('github', 's');
   const got = await waiting(320, 1), body = crypto.randomBytes(100_000);
   for (let i = 0; i < 20; i++) assert.match(await sent(body, signed(body)), /^HTTP\/1.1 200/);
@@ -401,11 +402,11 @@ test('who announces bodies and sends none keeps nobody out', { skip: elsewhere, 
   for (const socket of got.sockets) socket.destroy();
 });
 
-test('who fills the room of its address keeps out nobody at another', { skip: elsewhere, timeout: 60000 }, async () => {
+test('who fills the room of its address keeps out nobody at another', { skip: elsewhere, timeout: 300000 }, async () => {
   await put('github', 's');
   const before = await count('no_room'), got = await waiting(150, LIMIT - 1), body = crypto.randomBytes(LIMIT);
   // 16 MiB, two for each byte, in each of two workers: nothing of the account's room is left where an address may have all of it
-  await until(() => got.denied >= 150 - 2 * 33, 'no address has more', 30000);
+  await until(() => got.denied >= 150 - 2 * 33, 'no address has more');
   for (let i = 0; i < 8; i++) {
     let answer = '';
     const socket = tls.connect({ host: edge.host, port: edge.port, localAddress: '127.0.0.9', servername: to.host, ca });
@@ -420,7 +421,7 @@ test('who fills the room of its address keeps out nobody at another', { skip: el
   for (const socket of got.sockets) socket.destroy();
 });
 
-test('a body in very many pieces is denied', { skip: elsewhere, timeout: 90000 }, async () => {
+test('a body in very many pieces is denied', { skip: elsewhere, timeout: 300000 }, async () => {
   await put('github', 's');
   let answer = '';
   const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
@@ -470,19 +471,20 @@ test('chunks whose framing is larger than the body may be are denied, too', asyn
   assert.equal(up.seen.length, 0);
 });
 
-test('the framing of chunks takes room as the body does, and no part of a body gets to a disk', { skip: elsewhere, timeout: 60000 }, async () => {
+test('the framing of chunks takes room as the body does, and no part of a body gets to a disk', { skip: elsewhere, timeout: 300000 }, async () => {
   await put('github', 's');
   const begin = `POST / HTTP/1.1\r\nHost: ${to.host}\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\nTransfer-Encoding: chunked\r\n\r\n`;
   const sockets = [], MANY = 40;
   let denied = 0;
   for (let i = 0; i < MANY; i++) {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
-    socket.on('error', () => {}).on('data', (text) => { if (text.toString().includes('ERR_POSTERN_908')) denied++; });
+    let page = '', told = false;
+    socket.on('error', () => {}).on('data', (text) => { page += text; if (!told && page.includes('ERR_POSTERN_908')) { told = true; denied++; } });
     socket.write(begin);
     socket.write(`1;${'e'.repeat(2 << 20)}`); // no byte of a body, and all of its buffer
     sockets.push(socket);
   }
-  await until(() => denied >= MANY - 2 * 8, 'an address has room for eight in each worker', 30000);
+  await until(() => denied >= MANY - 2 * 8, 'an address has room for eight in each worker');
   for (const socket of sockets) socket.destroy();
   const files = [], watch = fs.watch(`${home}/edge/body`, (_, name) => files.push(name));
   const chunk = `1;${'e'.repeat(200)}\r\nS\r\n`;
@@ -592,7 +594,7 @@ test('event, page and metrics say what was decided, and no secret', { skip: else
   assert.equal((await through(one.host, '/', { headers: { 'X-Gitlab-Token': 'canary-of-webhooks' } })).status, 200);
   const page = await through(one.host, '/', { headers: { 'X-Gitlab-Token': 'canary-of-others', Accept: 'text/html' } });
   assert.match(page.body, new RegExp(`<code>${DENIED}</code>`));
-  const [good, bad] = await events(one.host, 2);
+  const [good, bad] = (await events(one.host, 2)).sort((a, b) => a.http.response.status_code - b.http.response.status_code); // those of two workers come in any order
   assert.deepEqual([good.webhook_verification.decision, good.denied.module], ['allow', '']);
   assert.deepEqual([bad.webhook_verification.decision, bad.denied], ['block', { module: 'webhook_verification', route_id: one.route.id }]);
   assert.ok(!JSON.stringify([good, bad]).includes('canary-of'));

@@ -18,12 +18,12 @@ async function restart(workers, signal) {
   const before = pidOf('edge');
   fs.writeFileSync(conf, fs.readFileSync(conf, 'utf8').replace(/^worker_processes \d+;/m, `worker_processes ${workers};`));
   if (signal === 'SIGKILL') process.kill(-before, signal); else process.kill(before, signal);
-  await until(() => ![0, before].includes(pidOf('edge')) && children(pidOf('edge')).length === workers, `an edge with ${workers} workers`, 60000);
-  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 60000);
+  await until(() => ![0, before].includes(pidOf('edge')) && children(pidOf('edge')).length === workers, `an edge with ${workers} workers`, 120000);
+  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 120000);
 }
 
 for (const [signal, what] of [['SIGTERM', 'in their spools'], ['SIGKILL', 'in memory']])
-  test(`an edge with fewer workers than before sends what the others left ${what}`, { skip: elsewhere, timeout: 240000 }, async () => {
+  test(`an edge with fewer workers than before sends what the others left ${what}`, { skip: elsewhere, timeout: 300000 }, async () => {
     const { host } = await endpoint({ body: 'x' });
     const subscription = await listening('http_request_complete');
     const mine = () => subscription.events.filter((event) => event.object.http.request.url.host === host);
@@ -34,18 +34,18 @@ for (const [signal, what] of [['SIGTERM', 'in their spools'], ['SIGKILL', 'in me
     try {
       await restart(MANY, 'SIGTERM');
       await until(async () => { await send(); return (await each('events_total')).length === MANY; }, 'an edge with many workers');
-      await until(() => mine().length === sent, 'its events', 30000);
+      await until(() => mine().length === sent, 'its events');
       const events = pidOf('events'), before = await each('events_total');
       process.kill(events, 'SIGSTOP');
       try {
-        await until(async () => { await send(); return (await each('events_total')).every((count, i) => count >= before[i] + 5); }, 'events of each worker', 60000);
+        await until(async () => { await send(); return (await each('events_total')).every((count, i) => count >= before[i] + 5); }, 'events of each worker', 120000);
         await restart(FEW, signal);
-        if (signal === 'SIGTERM') await until(() => spools().every((name) => Number(name.split('.')[1]) < FEW), 'those that are no more have nothing left', 30000);
+        if (signal === 'SIGTERM') await until(() => spools().every((name) => Number(name.split('.')[1]) < FEW), 'those that are no more have nothing left');
       } finally {
         process.kill(events, 'SIGCONT');
       }
-      await until(() => mine().length >= sent, `${sent} events, not ${mine().length}`, 60000);
-      await until(() => spools().length === 0, 'nothing is left', 30000);
+      await until(() => mine().length >= sent, `${sent} events, not ${mine().length}`, 120000);
+      await until(() => spools().length === 0, 'nothing is left');
       assert.equal(mine().length, sent);
       assert.match(fs.readFileSync(log).subarray(from).toString(), /cannot take over the events that another edge left in "[^"]*events\.7\.spool"/);
       assert.equal(new Set(mine().map((event) => event.event_id)).size, sent, 'each once');

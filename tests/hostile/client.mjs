@@ -6,7 +6,7 @@ import { ca, edge } from '../support/postern.mjs';
 const session = {}; // the last ticket: a full handshake each time would be most of the work
 export const secureContext = tls.createSecureContext({ ca });
 
-export const LIMIT_MS = Number(process.env.HOSTILE_LIMIT_MS || 30000);
+export const LIMIT_MS = Number(process.env.HOSTILE_LIMIT_MS || 60000);
 
 const QUIET_MS = 40;
 

@@ -58,7 +58,7 @@ export function reachedBy(socket, first) {
     socket.on('data', (bytes) => { got = Buffer.concat([got, bytes]); look(); });
     socket.on('error', reject);
     socket.on('close', () => reject(new Error(`it ended after ${got.length} bytes`)));
-    socket.setTimeout(10000, () => reject(new Error('no end within 10 s')));
+    socket.setTimeout(60000, () => reject(new Error('no end within a minute')));
     socket.write(frame(2, 'GET / HTTP/1.1\r\nHost: model\r\nConnection: close\r\n\r\n'));
     look();
   });

@@ -113,7 +113,7 @@ test(`${CHANGES} random changes, seed ${SEED}`, { skip: elsewhere, timeout: 24 *
     faults[fault] = (faults[fault] ?? 0) + 1;
     history.push(`[${fault}]`);
     await FAULTS[fault](random, async (n) => { for (let i = 0; i < n; i++) await change(); }, reference);
-    await until(async () => await settled() || (await sleep(50), false), `all workers have revision ${tenants.revision} after ${fault} (seed ${SEED})`, 30000);
+    await until(async () => await settled() || (await sleep(50), false), `all workers have revision ${tenants.revision} after ${fault} (seed ${SEED})`, 120000);
     reached.refresh();
     for (const one of tenants.everything()) await compare(one);
   }

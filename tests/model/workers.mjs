@@ -51,7 +51,7 @@ function request(agent, sent) {
       try { resolve({ status, headers, reached: await reachedBy(socket, first), port }); } catch (error) { resolve({ refused: `behind 101: ${error.message}` }); }
       socket.destroy();
     });
-    one.setTimeout(10000, () => one.destroy(new Error('no answer within 10 s')));
+    one.setTimeout(60000, () => one.destroy(new Error('no answer within a minute')));
     one.on('error', (error) => resolve({ refused: error.code ?? error.message }));
     one.end(body);
   });
@@ -65,7 +65,7 @@ function shake(host, version) {
       const got = { fingerprint: fingerprint256, names: subjectaltname, issuer: issuer?.CN, port: socket.localPort };
       resolve({ ...got, close: () => socket.destroy() });
     });
-    socket.setTimeout(10000, () => socket.destroy(new Error('no handshake within 10 s')));
+    socket.setTimeout(60000, () => socket.destroy(new Error('no handshake within a minute')));
     socket.on('error', (error) => resolve({ refused: error.code ?? error.message, close: () => socket.destroy() }));
   });
 }

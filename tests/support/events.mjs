@@ -16,7 +16,7 @@ export function session(url) {
   const say = async (text) => {
     const end = `done ${++asked}`;
     start(`${text}\n\\echo ${end}`);
-    await until(() => out.includes(end), text, 30000);
+    await until(() => out.includes(end), text);
   };
   return { say, start, end: () => child.stdin.end() };
 }

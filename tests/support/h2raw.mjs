@@ -26,8 +26,8 @@ const text = (value) => {
 // Literals without indexing and without Huffman: bytes go as they are.
 export const headers = (pairs) => Buffer.concat(pairs.map(([name, value]) => Buffer.concat([Buffer.from([0]), text(name), text(value)])));
 
-// Sends the frames on a new connection, which ends when until(what it has got, socket) says so. -> {status by stream, reset by stream, goaway: its code, last: its stream, lasts: those of all, acked: how many PING and SETTINGS, closed: by the edge}
-export function exchange(servername, frames, { wait = 1500, until } = {}) {
+// Sends the frames on a new connection, which ends when until(what it has got, socket) says so, or after `wait` ms. -> {status by stream, reset by stream, goaway: its code, last: its stream, lasts: those of all, acked: how many PING and SETTINGS, closed: by the edge}
+export function exchange(servername, frames, { until, wait = until ? 60000 : 1500 } = {}) {
   return new Promise((resolve, reject) => {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername, ca, ALPNProtocols: ['h2'] });
     const got = { status: {}, reset: {}, goaway: undefined, lasts: [], acked: 0, bytes: 0 };

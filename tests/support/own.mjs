@@ -19,7 +19,7 @@ export async function own(story, { made, also = {} } = {}) {
   fs.chmodSync(folder, 0o755);
   const state = path.join(folder, 'var');
   const run = (command, { settings = {}, cwd = root } = {}) => spawnSync(path.join(root, 'deploy/stack'), [command], {
-    env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000), ...also, ...settings }, cwd, encoding: 'utf8', timeout: 120000 });
+    env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000), ...also, ...settings }, cwd, encoding: 'utf8', timeout: 280000 }); // of what hangs: a start is given up after a minute, by itself
   const left = () => fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && Number(pid) !== process.pid).filter((pid) => {
     try { return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`POSTERN_HOME=${state}\0`) && !/\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; }
   });

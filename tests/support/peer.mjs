@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { home } from './postern.mjs';
+import { home, until } from './postern.mjs';
 
 let program;
 function built() {
@@ -89,5 +89,7 @@ export function caller(key, server, endpoint) {
     const frames = one.got.find(([first]) => String(first) === id);
     return frames && { ...unpack(frames[1]), body: unpack(frames[2]), edges: { acked: Number(frames[3]), live: Number(frames[4]) } };
   };
+  // Until there is an answer: of a service that has just been started, which may take a minute; what was asked before counts from when it was sent.
+  one.there = (verb = 'session.check') => until(async () => { const id = one.ask(verb, {}); await until(() => one.answer(id), 'an answer', 90000); return one.answer(id).code !== 503; }, 'the service answers', 240000);
   return one;
 }

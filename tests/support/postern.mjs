@@ -29,8 +29,16 @@ export const { Ngrok } = require('@ngrok/ngrok-api');
 export const WebSocket = require('ws');
 export const client = () => new Ngrok({ baseUrl: env.POSTERN_API_URL, apiToken: env.POSTERN_API_KEY });
 
-// A socket that a story left open must not keep the runner waiting.
-if (process.env.NODE_TEST_CONTEXT) test.after(() => setTimeout(() => process.exit(), 1000).unref());
+// A socket that a story left open must not keep the runner waiting, once all has been done that is to be done after the stories: what is cut off
+// there is found by the next file.
+if (process.env.NODE_TEST_CONTEXT) {
+  const { after } = test;
+  let left = 0;
+  test.after = (hook, options) => { left++; return after(async () => { try { await hook(); } finally { left--; } }, options); };
+  after(() => {
+    const look = setInterval(() => { if (left) return; clearInterval(look); setTimeout(() => process.exit(), 1000).unref(); }, 100).unref();
+  });
+}
 
 let count = 0;
 export const unique = (prefix) =>
@@ -92,16 +100,39 @@ export function through(host, target = '/', options = {}) {
   });
 }
 
-// Bytes as they are over TLS; resolves with everything the edge answered.
-export function raw(servername, bytes, { wait = 1500, tlsOptions = {} } = {}) {
+// Is the last answer of a connection there to its end? One that ends with the connection is not.
+function isWhole(text) {
+  for (let at = 0; ;) {
+    const end = text.indexOf('\r\n\r\n', at);
+    if (end < 0) return false;
+    const head = text.slice(at, end), status = Number(head.split(' ')[1]), length = /^content-length: (\d+)/im.exec(head)?.[1];
+    if (status === 101) return true; // what follows is no answer
+    if (/^transfer-encoding: chunked/im.test(head)) {
+      const last = text.indexOf('\r\n0\r\n\r\n', end + 2);
+      if (last < 0) return false;
+      at = last + 7;
+    } else if (status < 200 || status === 204 || status === 304) at = end + 4;
+    else if (length === undefined || text.length < end + 4 + Number(length)) return false;
+    else at = end + 4 + Number(length);
+    if (at === text.length) return status !== 100;
+  }
+}
+
+// Bytes as they are over TLS; resolves with everything the edge answered, until it closes the connection or says nothing more for `wait` ms behind
+// a whole answer. limit: ms for each part of an answer, however slow the machine is; less only where there may be no answer at all.
+export function raw(servername, bytes, { wait = 1500, limit = 60000, tlsOptions = {} } = {}) {
   return new Promise((resolve, reject) => {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername, ca, ...tlsOptions });
-    const parts = [];
-    const timer = setTimeout(() => socket.destroy(), wait);
+    const parts = [], said = () => Buffer.concat(parts).toString('latin1'), end = () => socket.destroy();
+    let timer = setTimeout(end, limit);
     socket.on('secureConnect', () => socket.write(bytes));
-    socket.on('data', (part) => parts.push(part));
+    socket.on('data', (part) => {
+      parts.push(part);
+      clearTimeout(timer);
+      timer = setTimeout(end, isWhole(said()) ? wait : limit);
+    });
     socket.on('error', (error) => (parts.length ? undefined : reject(error)));
-    socket.on('close', () => { clearTimeout(timer); resolve(Buffer.concat(parts).toString('latin1')); });
+    socket.on('close', () => { clearTimeout(timer); resolve(said()); });
   });
 }
 
@@ -197,7 +228,20 @@ export function tail(topic = '', vars = {}) {
   return { events, said, child, stop: () => new Promise((resolve) => { if (ended) return resolve(); child.on('close', resolve); child.kill('SIGTERM'); }) };
 }
 
-export async function until(check, what, limit = 30000) {
+// ask() makes requests on connections of their own, again and again until each worker of the edge has had one: connections are the kernel's to hand out,
+// and it may give all of them to one.
+export async function everyWorker(ask) {
+  const served = async () => [...(await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text())).matchAll(/^postern_edge_requests_total\{worker="\d+"\} (\d+)/gm)].map(([, n]) => Number(n));
+  const before = await served();
+  for (let round = 1; round <= 200; round++) {
+    await ask();
+    const now = await served(); // which may count itself, one of each round
+    if (now.length === before.length && now.every((n, i) => n - before[i] > round)) return;
+  }
+  throw new Error('one worker of the edge gets no requests');
+}
+
+export async function until(check, what, limit = 60000) {
   const end = Date.now() + limit;
   for (;;) {
     let value, cause;
@@ -220,7 +264,7 @@ export async function listening(topic = '', probe) {
   await until(async () => {
     await (probe ? probe() : through(host, '/probe'));
     return subscription.events.length > 0;
-  }, 'first event', 60000);
+  }, 'first event', 120000);
   return subscription;
 }
 listening.probe = async () => (listening.made ??= await endpoint({ body: 'probe' }));

@@ -144,7 +144,7 @@ export function bench(key = 'identity') {
   const ask = async (verb, body, options) => {
     const id = one.ask(verb, body, options);
     let answer;
-    await until(() => (answer = one.answer(id)), 'an answer of postern-saml', 30000);
+    await until(() => (answer = one.answer(id)), 'an answer of postern-saml', 120000);
     one.got.splice(one.got.findIndex(([first]) => String(first) === id), 1);
     return answer;
   };

@@ -50,12 +50,19 @@ export async function simplesamlphp({ users, signer }) {
       'authproc.idp': [], 'language.available': ['en'], 'language.default': 'en', 'metadata.sources': [{ type: 'flatfile' }, ...sps.map((_, i) => ({ type: 'xml', file: at(`metadata/sp${i}.xml`) }))], ...config })};`);
   };
   configure();
-  const port = await freePort();
+  let port, child;
   // Without the cache of what PHP has read: that looks only every two seconds whether a file of ours is another one.
-  const child = spawn('php', ['-d', 'display_errors=0', '-d', 'opcache.enable=0', '-S', `127.0.0.1:${port}`, '-t', at('www')], { env: { ...process.env, SIMPLESAMLPHP_CONFIG_DIR: at('config') }, stdio: 'ignore' });
+  const start = async () => {
+    port = await freePort();
+    child = spawn('php', ['-d', 'display_errors=0', '-d', 'opcache.enable=0', '-S', `127.0.0.1:${port}`, '-t', at('www')], { env: { ...process.env, SIMPLESAMLPHP_CONFIG_DIR: at('config') }, stdio: 'ignore' });
+  };
+  await start();
   process.on('exit', () => child.kill());
   const there = () => new There(port);
-  await until(async () => (await there().open(`${IDP}/metadata.php`)).status === 200, 'simplesamlphp answers', 60000);
+  await until(async () => {
+    if (child.exitCode !== null) await start(); // somebody has taken the port meanwhile
+    return (await there().open(`${IDP}/metadata.php`)).status === 200;
+  }, 'simplesamlphp answers', 120000);
   return {
     configure, there,
     metadata: async () => (await there().open(`${IDP}/metadata.php`)).body,

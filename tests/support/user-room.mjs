@@ -38,16 +38,17 @@ export async function userRoom(limit) {
   self.stop = () => copy.stop();
   self.start(limit);
   const bus = caller(edgeKey(), 'identity', socket);
+  test.before(() => bus.there());
   test.after(async () => { bus.stop(); await self.stop(); provider.stop(); });
   self.anew = async (most, changed) => {
     await self.stop();
     self.mine = account();
     self.start(most, changed);
-    await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+    await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 120000);
   };
   self.ask = async (verb, body) => {
     const id = bus.ask(verb, body);
-    await until(() => bus.answer(id), `an answer to ${verb}`, 60000);
+    await until(() => bus.answer(id), `an answer to ${verb}`, 120000);
     return bus.answer(id);
   };
   self.prove = async (sub, { host, route, edge } = place()) => {

@@ -32,21 +32,21 @@ const helpers = () => workers().flatMap(children).filter((pid) => named(pid, 'po
 const metrics = () => fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text());
 const there = async () => [...(await metrics()).matchAll(/^postern_edge_identity_there\{worker="\d+"\} (\d+)/gm)].map(([, n]) => n).join('');
 const counts = async () => Object.fromEntries([...(await metrics()).matchAll(/^postern_edge_module_(\w+)_total\{module="traffic_policy"\} (\d+)/gm)].map(([, name, value]) => [name, Number(value)]));
-const connected = (want = '11') => until(async () => await there() === want, `every worker says ${want} of identity`, 30000);
+const connected = (want = '11') => until(async () => await there() === want, `every worker says ${want} of identity`);
 
-test('a question is answered', { timeout: 60000 }, async () => {
+test('a question is answered', { timeout: 300000 }, async () => {
   await connected();
   assert.equal(await check(), GONE);
   assert.equal(await ask('session.end', hex({ hash: session.hash, route: session.route })), '0');
 });
 
-test('what an edge may not ask is denied, and what nobody knows is said to be that', { timeout: 60000 }, async () => {
+test('what an edge may not ask is denied, and what nobody knows is said to be that', { timeout: 300000 }, async () => {
   for (const verb of ['self.get', 'api_key.authenticate', 'account.create', 'api_key.list', 'sign_in.tidy']) assert.equal(await ask(verb), DENIED, verb);
   assert.equal(await ask('no.such'), UNKNOWN_VERB);
   assert.equal(await ask('x'.repeat(64)), 'busy', 'a verb that is too long');
 });
 
-test('a body of many packets arrives as it is; one beyond what a verb takes is refused there, and beyond what a question may have here', { timeout: 60000 }, async () => {
+test('a body of many packets arrives as it is; one beyond what a verb takes is refused there, and beyond what a question may have here', { timeout: 300000 }, async () => {
   const padded = (n) => { // {..., sealed: n bytes}
     const body = Buffer.concat([map({ ...session, sealed: 'x' }).subarray(0, -2), Buffer.from([0xdb, n >> 24, n >> 16 & 255, n >> 8 & 255, n & 255])]);
     return ask('session.check', body.toString('hex'), { 'X-Pad': String(n) });
@@ -57,7 +57,7 @@ test('a body of many packets arrives as it is; one beyond what a verb takes is r
   assert.equal(await check(), GONE);
 });
 
-test('who does not wait any more is not called, and a client that goes takes its question along', { timeout: 60000 }, async () => {
+test('who does not wait any more is not called, and a client that goes takes its question along', { timeout: 300000 }, async () => {
   const identity = pidOf('identity'), before = await counts();
   process.kill(identity, 'SIGSTOP');
   try {
@@ -68,12 +68,12 @@ test('who does not wait any more is not called, and a client that goes takes its
     gone.abort();
     await assert.rejects(cut);
   } finally { process.kill(identity, 'SIGCONT'); }
-  await until(async () => await check() === GONE, 'it answers again', 30000);
+  await until(async () => await check() === GONE, 'it answers again');
   const after = await counts();
   assert.equal(after.asks - before.asks - 2, after.answers - before.answers, 'nobody but those who stayed was called');
 });
 
-test('an identity that stands still: late at the end of the time', { timeout: 60000 }, async () => {
+test('an identity that stands still: late at the end of the time', { timeout: 300000 }, async () => {
   await connected();
   const identity = pidOf('identity');
   process.kill(identity, 'SIGSTOP');
@@ -87,7 +87,7 @@ test('an identity that stands still: late at the end of the time', { timeout: 60
   assert.equal(await check(), GONE);
 });
 
-test('an identity that dies: a question that it had is asked of its successor', { timeout: 60000 }, async () => {
+test('an identity that dies: a question that it had is asked of its successor', { timeout: 300000 }, async () => {
   await connected();
   const identity = pidOf('identity');
   process.kill(identity, 'SIGSTOP');
@@ -99,7 +99,7 @@ test('an identity that dies: a question that it had is asked of its successor', 
   assert.equal(await check(), GONE);
 });
 
-test('a helper that dies: all that it had is over, and its successor asks on', { timeout: 60000 }, async () => {
+test('a helper that dies: all that it had is over, and its successor asks on', { timeout: 300000 }, async () => {
   await connected();
   const identity = pidOf('identity'), old = helpers();
   assert.equal(old.length, 2);
@@ -115,7 +115,7 @@ test('a helper that dies: all that it had is over, and its successor asks on', {
   assert.equal(await check(), GONE);
 });
 
-test('an account has its share of the questions, and of those that wait for a place', { timeout: 120000 }, async () => {
+test('an account has its share of the questions, and of those that wait for a place', { timeout: 300000 }, async () => {
   await connected();
   const identity = pidOf('identity'), MANY = 1200, STREAMS = 100; // at two workers, one of which gets more than half
   const sessions = await Promise.all(Array.from({ length: MANY / STREAMS }, () => new Promise((resolve, reject) => {
@@ -133,5 +133,5 @@ test('an account has its share of the questions, and of those that wait for a pl
   assert.equal(sum(LATE) + sum(NOBODY) + sum('busy') + sum('declined'), MANY, `${answers}`);
   assert.ok(sum(LATE) > 0 && sum('busy') > 0, `a worker has 32 of an account under way, its portion of 512 that wait, which is 461 here, and no more: ${answers}`);
   await connected();
-  await until(async () => await check() === GONE, 'it answers again', 30000);
+  await until(async () => await check() === GONE, 'it answers again');
 });

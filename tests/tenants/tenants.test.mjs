@@ -306,7 +306,7 @@ test(`what one account has, another one cannot tell from what nobody has, seed $
   first.etags = Object.fromEntries(await Promise.all(tables.kinds.map(async (kind) => [kind, (await first.account.api('GET', first.path(tables.byId.get(`${kind}_get`)))).headers.etag])));
   const served = async () => { const { status, headers, body } = await through(first.host, '/of-the-first'); return JSON.stringify([status, { ...headers, date: '', 'postern-request-id': '' }, body]); };
   const answered = await served(), eventsOf = (holder) => sql(`SELECT event FROM events.log WHERE account_id = '${holder.account.id}' ORDER BY event_id`).split('\n').filter(Boolean);
-  const stored = () => until(() => sql('SELECT (SELECT count(*) FROM routes.outbox) + (SELECT count(*) FROM identity.outbox) + (SELECT count(*) FROM events.outbox)') === '0', 'all audit events are in the log', 30000);
+  const stored = () => until(() => sql('SELECT (SELECT count(*) FROM routes.outbox) + (SELECT count(*) FROM identity.outbox) + (SELECT count(*) FROM events.outbox)') === '0', 'all audit events are in the log');
   await stored();
   const firstEvents = new Set(eventsOf(first));
 
