@@ -9,6 +9,7 @@
 #include "services/edge/control/edge_state.h"
 #include "services/edge/http/edge_log.h"
 #include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_agent.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_cookies.h"
@@ -209,7 +210,9 @@ postconfiguration(ngx_conf_t *cf)
     edge_body_install();
     edge_heads_install();
     forwarded_begin((char *) conf->identity_headers.data, conf->identity_headers.len);
-    if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK) {
+    if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK
+        || edge_agent_install(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK

@@ -162,6 +162,7 @@ typedef struct edge_ctx {
     edge_body_t body;
     edge_reader_t reader;
     edge_writer_t writer;
+    ngx_event_t send;  /* posted: the request waits to be sent: edge_sends.c */
     edge_grpc_t *grpc; /* NULL: no gRPC, or not on its way to the upstream yet */
     edge_sent_t sent;
     /* Called for each connection that is about to be made upstream, which a module takes over when

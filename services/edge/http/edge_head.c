@@ -213,6 +213,9 @@ process_head(ngx_http_request_t *r)
     if (ctx == NULL) {
         return NGX_ERROR;
     }
+    if (r->upstream->peer.cached && !r->upstream->request_sent) {
+        return refuse(r, "an answer on a kept connection before the request was sent");
+    }
     head = &ctx->head;
     edge_failover_stands(r, ctx);
     for ( ;; ) {

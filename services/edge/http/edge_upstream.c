@@ -17,6 +17,7 @@
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_sends.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_unsent.h"
 #include "services/edge/http/edge_writer.h"
@@ -89,6 +90,7 @@ take_kept(ngx_peer_connection_t *pc, void *data)
 
     if (rc == NGX_DONE && pc->connection) {
         ngx_reusable_connection(pc->connection, 0);
+        rc = edge_sends_later();
     }
     return rc;
 }
@@ -165,9 +167,7 @@ edge_upstream_address(ngx_http_request_t *r, const backend_t *backend,
 {
     socklen_t  len = edge_resolve_address(backend, ret_address);
 
-    if (len && !edge_address_permits(r, backend,
-                                     (struct sockaddr *) ret_address))
-    {
+    if (len && !edge_address_permits(r, backend, (struct sockaddr *) ret_address)) {
         return 0;
     }
     return len;
@@ -192,8 +192,7 @@ find_peer(peer_t *peer)
     uint64_t    pool;
     backend_t  *backend = peer->ctx->backend;
 
-    peer->len = edge_upstream_address(peer->request, backend,
-                                      &peer->address.storage);
+    peer->len = edge_upstream_address(peer->request, backend, &peer->address.storage);
     if (peer->len == 0) {
         return 0;
     }
@@ -336,6 +335,7 @@ get_peer(ngx_peer_connection_t *pc, void *data)
     pc->name = &peer->name;
     pc->cached = 0;
     pc->connection = NULL;
+    edge_sends_note(peer->request, peer->ctx);
     if (peer->ctx->tunnel) {
         peer->ctx->tunnel(peer->request, peer->ctx);
     }
@@ -386,6 +386,7 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     const char           *bad_tls = NULL;
     ngx_http_upstream_t  *u = peer->request->upstream;
 
+    edge_sends_forget(peer->ctx);
     edge_unsent_end(peer->request, peer->ctx, pc->connection);
     if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
         bad_tls = handshake_fault(pc->connection, u);
@@ -456,9 +457,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
         ctx->error = ERR_EDGE_BUSY;
         return NGX_ERROR;
     }
-    if (!(ctx->failover ? find_member(peer, edge_failover_dial)
-                        : find_peer(peer)))
-    {
+    if (!(ctx->failover ? find_member(peer, edge_failover_dial) : find_peer(peer))) {
         if (ctx->error == 0 && !ctx->answers) {
             ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
         }
