@@ -35,11 +35,10 @@ return_first(ngx_connection_t *c, size_t got)
 }
 
 
-/* The record was no valid one. OpenSSL says so once. */
+/* The connection is no more, which is said once: what nginx reads next would be its end. */
 static ssize_t
 fail(ngx_connection_t *c, size_t got)
 {
-    ngx_ssl_error(NGX_LOG_INFO, c->log, 0, "SSL_read() failed");
     c->ssl->no_wait_shutdown = 1;
     c->ssl->no_send_shutdown = 1;
     c->ssl->last = NGX_ERROR;
@@ -56,14 +55,22 @@ fail(ngx_connection_t *c, size_t got)
 static ssize_t
 end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
 {
-    ssize_t  more;
+    SSL              *ssl = c->ssl->connection;
+    ssize_t           more;
+    const int         why = SSL_get_error(ssl, n);
+    const ngx_err_t   err = ngx_errno;
 
-    if (SSL_get_error(c->ssl->connection, n) == SSL_ERROR_WANT_READ) {
+    if (why == SSL_ERROR_WANT_READ) {
         c->read->ready = 0;
         c->ssl->last = NGX_AGAIN;
         return got ? (ssize_t) got : NGX_AGAIN;
     }
     if (ERR_peek_error()) {
+        ngx_ssl_error(NGX_LOG_INFO, c->log, 0, "SSL_read() failed");
+        return fail(c, got);
+    }
+    if (why == SSL_ERROR_SYSCALL && !BIO_eof(SSL_get_rbio(ssl))) {
+        ngx_connection_error(c, err, "recv() failed");
         return fail(c, got);
     }
     more = ngx_ssl_recv(c, buf + got, size - got);   /* OpenSSL says the same once more */
