@@ -1,4 +1,5 @@
 #include "common/bus/backlog.h"
+#include "common/base/cleanup.h"
 #include "common/base/invariant.h"
 #include "common/base/memory.h"
 #include "common/bus/work.h"
@@ -10,15 +11,21 @@ enum {
 };
 
 static const shares_bounds_t bounds[] = {
-    [BACKLOG_QUICK] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES},
-    [BACKLOG_SLOW] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES},
+    [BACKLOG_QUICK] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES, 0, 0},
+    [BACKLOG_SLOW] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES, 0, 0},
     [BACKLOG_GUEST] = {BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES, BACKLOG_GUESTS_ALL,
-                       BACKLOG_GUESTS_ALL_BYTES},
+                       BACKLOG_GUESTS_ALL_BYTES, BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES},
 };
+
+/* A guest's one account, of several. */
+static const shares_bounds_t bounds_of_account = {
+    BACKLOG_GUESTS_OWN / 2,   BACKLOG_GUESTS_OWN_BYTES / 2, BACKLOG_GUESTS_ALL,
+    BACKLOG_GUESTS_ALL_BYTES, BACKLOG_GUESTS_OWN,           BACKLOG_GUESTS_OWN_BYTES};
 
 /* For the queue behind the lanes: a request that a lane accepted is not refused on its way to a
  * worker. */
-static const shares_bounds_t boundless = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+static const shares_bounds_t boundless = {
+    .own = SIZE_MAX, .own_bytes = SIZE_MAX, .all = SIZE_MAX, .all_bytes = SIZE_MAX};
 
 struct backlog {
     work_t *work; /* what workers take: all quick requests, and those of the other lanes that may
@@ -125,6 +132,21 @@ int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t 
     return backlog_put_held(self, owner, "", lane, msg);
 }
 
+/* Whoever it speaks for, a guest has the room of one: its owners are a group. */
+static int put_beside(shares_t *waiting, const char *owner, const char *holder, backlog_lane_t lane,
+                      const shares_bounds_t *most, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *peer = memory_copy(owner, "a peer's name");
+    char *space = strchr(peer, ' ');
+
+    if (space)
+        *space = '\0';
+    if (space && space[1] && most == &bounds[BACKLOG_GUEST])
+        most = &bounds_of_account;
+    return shares_put_grouped(waiting, owner, lane == BACKLOG_GUEST ? peer : "", holder, most,
+                              size_of(msg), msg);
+}
+
 static int put_bounded(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
                        const shares_bounds_t *most, zmsg_t **msg)
 {
@@ -133,7 +155,7 @@ static int put_bounded(backlog_t *self, const char *owner, const char *holder, b
     INVARIANT(lane <= BACKLOG_GUEST);
     if (lane == BACKLOG_QUICK)
         return work_put_held(self->work, owner, holder, most, size_of(*msg), msg);
-    r = shares_put_held(self->beside[index_of(lane)], owner, holder, most, size_of(*msg), *msg);
+    r = put_beside(self->beside[index_of(lane)], owner, holder, lane, most, *msg);
     if (r)
         return r;
     *msg = NULL;

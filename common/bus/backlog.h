@@ -6,8 +6,8 @@
  * waiting, and slow ones all of these but one, so they keep nobody from signing in. Where a
  * service has one worker or two, a guest waits for the slow one that runs. In each lane owners
  * take turns and have bounded room (common/bus/shares.h): an owner is a peer, and of the gateway
- * an account that it speaks for, so that one account's requests, however many and slow, are one
- * other's wait. One thread puts requests and tells that they are done; any thread takes. */
+ * and of an edge an account that it speaks for ("edge@a ac_1"), so that one account's requests,
+ * however many and slow, are one other's wait. One thread puts requests and tells that they are done; any thread takes. */
 #pragma once
 
 #include "common/bus/shares.h"
@@ -22,7 +22,7 @@ enum {
     BACKLOG_ALL_BYTES = 128 << 20,
     BACKLOG_OWN_BYTES = 96 << 20,
     BACKLOG_GUESTS_ALL = 2048,
-    BACKLOG_GUESTS_OWN = 256,
+    BACKLOG_GUESTS_OWN = 256, /* of a peer, and half of it of one account that it speaks for */
     BACKLOG_GUESTS_ALL_BYTES = 64 << 20,
     BACKLOG_GUESTS_OWN_BYTES = 16 << 20 /* sign-ins of edges have up to 512 KiB each */
 };

@@ -121,6 +121,33 @@ Test(backlog, counts_bytes_and_what_frames_take)
     backlog_destroy(&backlog);
 }
 
+Test(backlog, accounts_that_an_edge_asks_for_take_turns_and_have_the_room_of_one_guest)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+    char name[32];
+    int n = 0;
+
+    while (!put(backlog, "edge@a ac_1", BACKLOG_GUEST))
+        n++;
+    cr_assert_eq(n, BACKLOG_GUESTS_OWN / 2 + WORKERS / 2, "half of its edge's: %d", n);
+    cr_assert_eq(put(backlog, "edge@a ac_2", BACKLOG_GUEST), 0);
+    takes(backlog, "edge@a ac_1");
+    takes(backlog, "edge@a ac_1");
+    backlog_done(backlog, BACKLOG_GUEST);
+    takes(backlog, "edge@a ac_1"); /* it came first */
+    backlog_done(backlog, BACKLOG_GUEST);
+    takes(backlog, "edge@a ac_2");
+    for (n = 0; n < 2 * BACKLOG_GUESTS_OWN; n++) { /* of whomever it speaks, its room is one's */
+        snprintf(name, sizeof(name), "edge@a ac_%d", n + 10);
+        if (put(backlog, name, BACKLOG_GUEST))
+            break;
+    }
+    cr_assert_eq(put(backlog, "edge@a ac_3", BACKLOG_GUEST), -EDQUOT);
+    cr_assert_eq(backlog_waiting(backlog), BACKLOG_GUESTS_OWN);
+    cr_assert_eq(put(backlog, "edge@b ac_1", BACKLOG_GUEST), 0);
+    backlog_destroy(&backlog);
+}
+
 /* Lanes beside the quick one, and how many of their requests may run. */
 static const struct {
     backlog_lane_t lane;
