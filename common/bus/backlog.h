@@ -1,11 +1,13 @@
 /* Requests of a service that wait for a worker, in three lanes. Quick: requests of peers that
  * hold leases, that is of the gateway, on behalf of API clients. Slow: requests of the same
- * peers that keep a worker busy for long. Guests: requests of everybody else, an operator's
- * command line or a subscriber. Slow ones and guests together get half of the workers at most,
- * so they never keep a quick API call waiting. In each lane owners take turns and have bounded
- * room (common/bus/shares.h): an owner is a peer, and of the gateway an account that it speaks
- * for, so that one account's requests, however many and slow, are one other's wait. One thread
- * puts requests and tells that they are done; any thread takes. */
+ * peers that keep a worker busy for long. Guests: requests of everybody else: what edges ask for
+ * people who sign in or are, an operator's command line, a subscriber. Slow ones and guests
+ * together get half of the workers at most (two of three), so they never keep a quick API call
+ * waiting, and slow ones all of these but one, so they keep nobody from signing in. Where a
+ * service has one worker or two, a guest waits for the slow one that runs. In each lane owners
+ * take turns and have bounded room (common/bus/shares.h): an owner is a peer, and of the gateway
+ * and of an edge an account that it speaks for ("edge@a ac_1"), so that one account's requests,
+ * however many and slow, are one other's wait. One thread puts requests and tells that they are done; any thread takes. */
 #pragma once
 
 #include "common/bus/shares.h"
@@ -20,7 +22,7 @@ enum {
     BACKLOG_ALL_BYTES = 128 << 20,
     BACKLOG_OWN_BYTES = 96 << 20,
     BACKLOG_GUESTS_ALL = 2048,
-    BACKLOG_GUESTS_OWN = 256,
+    BACKLOG_GUESTS_OWN = 256, /* of a peer, and half of it of one account that it speaks for */
     BACKLOG_GUESTS_ALL_BYTES = 64 << 20,
     BACKLOG_GUESTS_OWN_BYTES = 16 << 20 /* sign-ins of edges have up to 512 KiB each */
 };

@@ -28,6 +28,8 @@ struct shares {
     size_t held_max;   /* 0: no bound, and held is empty */
     zhashx_t *grouped; /* group -> the same, whether more of its items wait or not */
     zhashx_t *owned;   /* owner of a group -> the same */
+    zhashx_t *waiting; /* group -> how many of its items wait */
+    zhashx_t *waiting_bytes;
     size_t group_max, group_percent;
 };
 
@@ -43,7 +45,10 @@ shares_t *shares_new(void (*destroy)(void **item))
     self->held = zhashx_new();
     self->grouped = zhashx_new();
     self->owned = zhashx_new();
-    if (!self->owners || !self->turns || !self->held || !self->grouped || !self->owned) {
+    self->waiting = zhashx_new();
+    self->waiting_bytes = zhashx_new();
+    if (!self->owners || !self->turns || !self->held || !self->grouped || !self->owned
+        || !self->waiting || !self->waiting_bytes) {
         shares_destroy(&self);
         return NULL;
     }
@@ -69,15 +74,51 @@ void shares_destroy(shares_t **self_p)
     zhashx_destroy(&self->held);
     zhashx_destroy(&self->grouped);
     zhashx_destroy(&self->owned);
+    zhashx_destroy(&self->waiting);
+    zhashx_destroy(&self->waiting_bytes);
     free(self);
     *self_p = NULL;
 }
 
-static int check_room(const shares_t *self, const owner_t *owner, const shares_bounds_t *bounds)
+/* The values of these tables are numbers, not addresses. */
+static size_t held_by(zhashx_t *held, const char *name)
+{
+    return (size_t)zhashx_lookup(held, name);
+}
+
+static void set_held(zhashx_t *held, const char *name, size_t count)
+{
+    if (count)
+        zhashx_update(held, name, (void *)count);
+    else
+        zhashx_delete(held, name);
+}
+
+static int check_room(const shares_t *self, const owner_t *owner, const char *group,
+                      const shares_bounds_t *bounds)
 {
     if (owner && (owner->count >= bounds->own || owner->bytes >= bounds->own_bytes))
         return -EDQUOT;
+    if (bounds->group
+        && (held_by(self->waiting, group) >= bounds->group
+            || held_by(self->waiting_bytes, group) >= bounds->group_bytes))
+        return -EDQUOT;
     return self->count >= bounds->all || self->bytes >= bounds->all_bytes ? -EAGAIN : 0;
+}
+
+/* An item of that owner begins or ends to wait. */
+static void count_waiting(shares_t *self, owner_t *owner, size_t bytes, int sign)
+{
+    const size_t one = sign > 0 ? 1 : (size_t)-1, more = sign > 0 ? bytes : -bytes;
+
+    owner->count += one;
+    owner->bytes += more;
+    self->count += one;
+    self->bytes += more;
+    if (!*owner->group)
+        return;
+    set_held(self->waiting, owner->group, held_by(self->waiting, owner->group) + one);
+    set_held(self->waiting_bytes, owner->group, held_by(self->waiting_bytes, owner->group) + more);
 }
 
 static void free_owner(owner_t **self_p)
@@ -124,7 +165,7 @@ int shares_put_grouped(shares_t *self, const char *name, const char *group, cons
                        const shares_bounds_t *bounds, size_t bytes, void *what)
 {
     owner_t *owner = zhashx_lookup(self->owners, name);
-    int r = check_room(self, owner, bounds);
+    int r = check_room(self, owner, group, bounds);
     item_t *item;
 
     INVARIANT(!owner || (owner->first && owner->count)); /* it exists only while an item waits */
@@ -143,10 +184,7 @@ int shares_put_grouped(shares_t *self, const char *name, const char *group, cons
     else
         owner->first = item;
     owner->last = item;
-    owner->count++;
-    owner->bytes += bytes;
-    self->count++;
-    self->bytes += bytes;
+    count_waiting(self, owner, bytes, 1);
     return 0;
 }
 
@@ -159,20 +197,6 @@ void shares_bound_groups(shares_t *self, size_t max, size_t percent)
 {
     self->group_max = max;
     self->group_percent = percent;
-}
-
-/* The values of these tables are numbers, not addresses. */
-static size_t held_by(zhashx_t *held, const char *name)
-{
-    return (size_t)zhashx_lookup(held, name);
-}
-
-static void set_held(zhashx_t *held, const char *name, size_t count)
-{
-    if (count)
-        zhashx_update(held, name, (void *)count);
-    else
-        zhashx_delete(held, name);
 }
 
 void shares_release(shares_t *self, const char *holder)
@@ -251,10 +275,7 @@ void *shares_take(shares_t *self)
     INVARIANT(item->bytes <= owner->bytes && item->bytes <= self->bytes);
     what = item->what;
     owner->first = item->next;
-    owner->count--;
-    owner->bytes -= item->bytes;
-    self->count--;
-    self->bytes -= item->bytes;
+    count_waiting(self, owner, item->bytes, -1);
     free(item);
     if (owner->first) {
         zlistx_move_end(self->turns, zlistx_cursor(self->turns));

@@ -13,8 +13,9 @@ typedef struct shares shares_t;
 /* How much may wait before an item is refused. An owner with nothing waiting may add one item of
  * any size. */
 typedef struct shares_bounds {
-    size_t own, own_bytes; /* of its owner */
-    size_t all, all_bytes; /* of everybody */
+    size_t own, own_bytes;     /* of its owner */
+    size_t all, all_bytes;     /* of everybody */
+    size_t group, group_bytes; /* of its owner's group; 0: as much as there is */
 } shares_bounds_t;
 
 /* destroy frees the items that still wait when the queue is destroyed; it takes the item's address,

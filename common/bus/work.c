@@ -88,7 +88,8 @@ int work_put_held(work_t *self, const char *owner, const char *holder,
 
 int work_put(work_t *self, zmsg_t **msg)
 {
-    const shares_bounds_t bounds = {SIZE_MAX, SIZE_MAX, self->max, SIZE_MAX};
+    const shares_bounds_t bounds = {
+        .own = SIZE_MAX, .own_bytes = SIZE_MAX, .all = self->max, .all_bytes = SIZE_MAX};
 
     return work_put_of(self, "", &bounds, 0, msg);
 }

@@ -66,15 +66,16 @@ static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
     return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
 }
 
-/* Whose turn a request takes: that of its sender's key, and of a gateway that of the account
- * which it speaks for. A gateway may be trusted to say which. */
+/* Whose turn a request takes: that of its sender's key, and of a gateway or an edge that of the
+ * account which it speaks for. Both may be trusted to say which: what the edge says, has its own
+ * accounts take turns. */
 static void owner_of(const service_t *self, zmsg_t *msg, const char *account, char *out,
                      size_t size)
 {
     peer_t sender = sender_of(msg);
 
     snprintf(out, size, "%s %s", sender.id,
-             sender.role & lease_roles(self->row->name) ? account : "");
+             sender.role & (lease_roles(self->row->name) | ROLE_EDGE) ? account : "");
 }
 
 /* Put the frames in front of a message that workers expect there (service_worker.c). */

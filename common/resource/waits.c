@@ -10,7 +10,8 @@
 #include <string.h>
 
 /* For the queue: what was admitted is not refused on its way. */
-static const shares_bounds_t boundless = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+static const shares_bounds_t boundless = {
+    .own = SIZE_MAX, .own_bytes = SIZE_MAX, .all = SIZE_MAX, .all_bytes = SIZE_MAX};
 
 /* Bounds of what waits: in all, of an owner, of a place. */
 typedef struct room {

@@ -37,6 +37,7 @@
 #include "services/edge/http/forwarded.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_log_lines.h"
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -205,6 +206,7 @@ postconfiguration(ngx_conf_t *cf)
     }
     edge_pace_check(cf, conf);
     edge_conf_use(conf);
+    edge_log_lines_install(cf->cycle);
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();

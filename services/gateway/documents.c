@@ -36,7 +36,8 @@ struct documents {
 };
 
 /* Bodies are bounded by the connections that bring them, one each. */
-static const shares_bounds_t boundless = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+static const shares_bounds_t boundless = {
+    .own = SIZE_MAX, .own_bytes = SIZE_MAX, .all = SIZE_MAX, .all_bytes = SIZE_MAX};
 
 /* ---- the thread ---- */
 

@@ -64,13 +64,12 @@ static int begin_logout(crud_t *crud, const request_t *request, problem_t *probl
 /* Nobody can tell now whether the token is good: its key may be new, or the provider's documents do
  * not come. That can be told in a moment, and what is refused now is lost: few providers send it
  * again. */
-static bool is_to_wait(const crud_t *crud, run_t *run)
+static bool is_to_wait(const crud_t *crud, const run_t *run)
 {
     const int64_t now = bus_mono_ms();
 
     return run->step == PROVIDER_UNAVAILABLE && now - run->began_ms < KEY_MS
-           && crud->request->deadline_ms - now > KEY_AGAIN_MS
-           && key_wait_take(&run->key_wait, run->sealed.account);
+           && crud->request->deadline_ms - now > KEY_AGAIN_MS;
 }
 
 /* The flow that could not tell is over; the next one begins with what is known then. */
@@ -215,8 +214,12 @@ int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply)
     }
     if (!r)
         r = run_advance(crud, run, fresh ? &fresh : &run, came);
-    if (!r && is_to_wait(crud, run))
-        return wait_for_key(crud, run, fresh ? &fresh : &run);
+    if (!r && is_to_wait(crud, run)) {
+        if (key_wait_take(&run->key_wait, run->sealed.account))
+            return wait_for_key(crud, run, fresh ? &fresh : &run);
+        /* whoever has the places, its edge keeps it until there is one */
+        r = problem_add(&reply->problem, ERR_BUSY, NULL, "as many tokens wait for keys as may");
+    }
     if (!r)
         r = run_refusal(run, &reply->problem);
     return r ? r : finish_logout(crud, run, reply);

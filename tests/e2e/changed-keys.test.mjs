@@ -142,3 +142,15 @@ test('a sign-out by a new key waits for a key set that does not come at once', o
   }
   assert.deepEqual(await Promise.all(values.map((value) => stays(place, value))), [false, false]);
 });
+
+test('nor do many of them at once, that wait for newer keys, keep others from waiting', options, async (t) => {
+  const place = await setting(t), { provider } = place, values = [];
+  for (const sub of people.slice(0, 4)) values.push(await signedIn(place, sub));
+  const madeUp = () => logout(place, logoutToken(place, people[0], {}, signingKey()));
+  for (let i = 0; i < 5; i++) await madeUp(); // as many fetches as there may be at once
+  const waiting = Array.from({ length: 8 }, madeUp);
+  provider.rotate();
+  assert.deepEqual(await Promise.all(people.slice(0, 4).map((sub) => logout(place, logoutToken(place, sub)))), Array(4).fill('heard'));
+  assert.deepEqual(await Promise.all(values.map((value) => stays(place, value))), Array(4).fill(false));
+  for (const answer of await Promise.all(waiting)) assert.match(answer, /^400 /);
+});

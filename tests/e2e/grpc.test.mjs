@@ -1,5 +1,6 @@
 // gRPC: calls of a client go over HTTP/2 to a server, as one expects of every call, and as the edge promises for every request.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http2 from 'node:http2';
 import https from 'node:https';
@@ -7,7 +8,7 @@ import test from 'node:test';
 import { CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, headers } from '../support/h2raw.mjs';
 import { ask, calling, follow, framing, grpc, serving } from '../support/grpc.mjs';
 import { own } from '../support/own.mjs';
-import { ca, edge, elsewhere, endpoint, listening, must, storyHost, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, listening, must, storyHost, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 const { status: code } = grpc;
 const sub = await listening('http_request_complete');
@@ -550,6 +551,15 @@ for (const [what, reset, frames] of [
     await until(() => eventsOf(to.host).length === 1, 'the event');
     await up.close();
   });
+
+test('a field that is no valid one writes neither a line of its own into the log nor to a terminal', { skip: elsewhere }, async () => {
+  const mark = `forged-${crypto.randomUUID()}`, log = `${env.POSTERN_LOG_DIR}/edge.log`;
+  const up = await framing((stream, send, socket) => { send(raw(head([['x-a', `x\n${mark}\x1b[2J`]]))); socket.end(); }), to = await endpoint(up.address);
+  assert.equal((await request(to.host)).status, 502);
+  const line = await until(() => fs.readFileSync(log, 'latin1').split('\n').find((one) => one.includes(mark)), 'nginx says what was wrong');
+  assert.ok(line.includes(`x\\x0a${mark}\\x1b[2J`), line);
+  await up.close();
+});
 
 test('what an upstream may do: GOAWAY behind the request, heads in pieces, padding, frames of unknown types', async () => {
   const large = wide(50); // more than one buffer

@@ -50,6 +50,29 @@ test('bodies_arrive_whole_however_they_are_cut', { timeout: 300_000 }, async () 
   await up.close();
 });
 
+test('a_body_in_records_of_one_byte_arrives_whole', { timeout: 300_000 }, async () => {
+  const COUNT = 20_000, up = await upstream((q, s, body) => s.end(digest(body))), to = await endpoint(up.address), body = crypto.randomBytes(COUNT);
+  for (const ALPNProtocols of [['http/1.1'], ['h2']]) {
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, ALPNProtocols }).setNoDelay(true), plain = ALPNProtocols[0] !== 'h2';
+    await new Promise((resolve) => socket.once('secureConnect', resolve));
+    // over HTTP/2 each frame of a byte is two records more
+    const session = plain ? null : http2.connect(`https://${to.host}`, { createConnection: () => socket });
+    const request = plain ? https.request({ method: 'POST', headers: { Host: to.host, 'Content-Length': COUNT }, createConnection: () => socket }) : session.request({ ':method': 'POST', ':authority': to.host });
+    const answer = new Promise((resolve, reject) => {
+      request.on('error', reject);
+      const read = (from) => from.toArray().then((all) => resolve(Buffer.concat(all).toString()), reject);
+      if (plain) request.on('response', read);
+      else read(request);
+    });
+    for (const byte of body) request.write(Buffer.from([byte]));
+    request.end();
+    assert.equal(await answer, digest(body), ALPNProtocols[0]);
+    session?.close();
+    socket.destroy();
+  }
+  await up.close();
+});
+
 test('messages_of_every_size_pass_both_ways_through_a_websocket', { timeout: 300_000 }, async () => {
   const { WebSocketServer } = createRequire(new URL('package.json', import.meta.url))('ws');
   const up = await upstream();

@@ -111,3 +111,18 @@ for (const talks of [false, true]) test(`a WebSocket whose client ends it in ord
     assert.equal(await to.read(), SENT);
   } finally { socket.destroy(); to.end(); }
 });
+
+test('of one whose client breaks off nothing is kept for its upstream, which learns that it was broken off', { skip, timeout: 300000 }, async () => {
+  const SENT = 300000, to = await deaf((socket) => socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n'));
+  const raw = net.connect(edge.port, edge.host).on('error', () => {}), socket = tls.connect({ socket: raw, servername: to.host, ca }).on('error', () => {});
+  try {
+    socket.write(`GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`);
+    await new Promise((resolve) => socket.once('data', resolve));
+    const head = to.inKernel();
+    socket.write(Buffer.alloc(SENT));
+    await until(() => to.inKernel() === head + SENT, 'all of it is in the kernel', WAIT);
+    raw.resetAndDestroy();
+    await until(() => to.edgeSide().length === 0, 'the kernel has nothing of it on the side of the edge', WAIT);
+    assert.ok(!to.upstreamSide().some(({ state }) => [ESTABLISHED, CLOSE_WAIT].includes(state)), 'and what its upstream has is no end in order');
+  } finally { raw.destroy(); to.end(); }
+});

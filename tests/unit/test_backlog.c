@@ -121,8 +121,38 @@ Test(backlog, counts_bytes_and_what_frames_take)
     backlog_destroy(&backlog);
 }
 
-/* Lanes beside the quick one. */
-static const backlog_lane_t beside[] = {BACKLOG_GUEST, BACKLOG_SLOW};
+Test(backlog, accounts_that_an_edge_asks_for_take_turns_and_have_the_room_of_one_guest)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+    char name[32];
+    int n = 0;
+
+    while (!put(backlog, "edge@a ac_1", BACKLOG_GUEST))
+        n++;
+    cr_assert_eq(n, BACKLOG_GUESTS_OWN / 2 + WORKERS / 2, "half of its edge's: %d", n);
+    cr_assert_eq(put(backlog, "edge@a ac_2", BACKLOG_GUEST), 0);
+    takes(backlog, "edge@a ac_1");
+    takes(backlog, "edge@a ac_1");
+    backlog_done(backlog, BACKLOG_GUEST);
+    takes(backlog, "edge@a ac_1"); /* it came first */
+    backlog_done(backlog, BACKLOG_GUEST);
+    takes(backlog, "edge@a ac_2");
+    for (n = 0; n < 2 * BACKLOG_GUESTS_OWN; n++) { /* of whomever it speaks, its room is one's */
+        snprintf(name, sizeof(name), "edge@a ac_%d", n + 10);
+        if (put(backlog, name, BACKLOG_GUEST))
+            break;
+    }
+    cr_assert_eq(put(backlog, "edge@a ac_3", BACKLOG_GUEST), -EDQUOT);
+    cr_assert_eq(backlog_waiting(backlog), BACKLOG_GUESTS_OWN);
+    cr_assert_eq(put(backlog, "edge@b ac_1", BACKLOG_GUEST), 0);
+    backlog_destroy(&backlog);
+}
+
+/* Lanes beside the quick one, and how many of their requests may run. */
+static const struct {
+    backlog_lane_t lane;
+    size_t most;
+} beside[] = {{BACKLOG_GUEST, 2}, {BACKLOG_SLOW, 1}};
 
 Test(backlog, slow_ones_and_guests_without_end_get_half_of_the_workers_and_the_others_the_rest)
 {
@@ -130,20 +160,20 @@ Test(backlog, slow_ones_and_guests_without_end_get_half_of_the_workers_and_the_o
         backlog_t *backlog = backlog_new(WORKERS);
 
         for (int n = 0; n < 200; n++)
-            cr_assert_eq(put(backlog, "beside", beside[i]), 0);
-        takes(backlog, "beside");
-        takes(backlog, "beside");
+            cr_assert_eq(put(backlog, "beside", beside[i].lane), 0);
+        for (size_t n = 0; n < beside[i].most; n++)
+            takes(backlog, "beside");
         for (int n = 0; n < 20; n++) { /* whether or not a worker is done with one */
             cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
             takes(backlog, "gateway");
             if (n % 2)
                 backlog_done(backlog, BACKLOG_QUICK);
         }
-        backlog_done(backlog, beside[i]);
+        backlog_done(backlog, beside[i].lane);
         cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
         takes(backlog, "beside"); /* it came first */
         takes(backlog, "gateway");
-        cr_assert_eq(backlog_waiting(backlog), 197);
+        cr_assert_eq(backlog_waiting(backlog), 199 - beside[i].most);
         cr_assert_not(backlog_is_full(backlog));
         backlog_destroy(&backlog);
     }
@@ -167,6 +197,30 @@ Test(backlog, slow_ones_and_guests_have_half_of_the_workers_together_and_take_tu
     }
     cr_assert_eq(backlog_waiting(backlog), 0);
     backlog_destroy(&backlog);
+}
+
+Test(backlog, slow_ones_of_whoever_leave_a_worker_to_guests)
+{
+    static const struct {
+        int workers, slow, guests;
+    } cases[] = {{3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {8, 3, 1}, {16, 7, 1}};
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        backlog_t *backlog = backlog_new(cases[i].workers);
+
+        for (int n = 0; n < 40; n++)
+            cr_assert_eq(put(backlog, "slow", BACKLOG_SLOW), 0);
+        for (int n = 0; n < cases[i].slow; n++)
+            takes(backlog, "slow");
+        for (int n = 0; n < 20; n++) { /* each while the slow ones run */
+            cr_assert_eq(put(backlog, "guest", BACKLOG_GUEST), 0);
+            takes(backlog, "guest");
+            backlog_done(backlog, BACKLOG_GUEST);
+        }
+        cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+        takes(backlog, "gateway");
+        backlog_destroy(&backlog);
+    }
 }
 
 Test(backlog, one_worker_is_half_of_the_workers_where_there_is_one)

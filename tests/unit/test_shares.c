@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const shares_bounds_t bounds = {3, 1000, 5, 2000};
+static const shares_bounds_t bounds = {.own = 3, .own_bytes = 1000, .all = 5, .all_bytes = 2000};
 
 static int put(shares_t *shares, const char *owner, char *what, size_t bytes)
 {
@@ -104,7 +104,8 @@ Test(shares, destroy_what_nobody_took)
 Test(shares, let_nobody_wait_for_more_than_one_of_each)
 {
     enum { OWNERS = 300, EACH = 40 };
-    static const shares_bounds_t all = {EACH, 1 << 20, OWNERS * EACH, 1 << 20};
+    static const shares_bounds_t all = {
+        .own = EACH, .own_bytes = 1 << 20, .all = OWNERS * EACH, .all_bytes = 1 << 20};
     static char names[OWNERS][8];
     shares_t *shares = shares_new(NULL);
 
@@ -151,7 +152,8 @@ Test(shares, of_one_holder_are_worked_on_up_to_a_bound)
     shares_destroy(&shares); /* one waits still */
 }
 
-static const shares_bounds_t none = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+static const shares_bounds_t none = {
+    .own = SIZE_MAX, .own_bytes = SIZE_MAX, .all = SIZE_MAX, .all_bytes = SIZE_MAX};
 
 static int put_grouped(shares_t *shares, const char *owner, const char *group, char *what)
 {

@@ -197,11 +197,12 @@ wait_for_turn(logout_t *logout)
 }
 
 
-/* Identity is not there, or could not take it now: that passes. */
+/* Identity is not there, stands still, or could not take it now: that passes. What it did without
+ * saying so it does once: it takes no token twice. */
 static ngx_uint_t
 is_worth_waiting(const logout_t *logout, int code)
 {
-    return (code == ASK_NOBODY || code == ERR_BUSY || code == ERR_MAINTENANCE)
+    return (code == ASK_NOBODY || code == ASK_LATE || code == ERR_BUSY || code == ERR_MAINTENANCE)
            && (ngx_msec_int_t) (logout->until - ngx_current_msec) > 0 && may_wait(logout);
 }
 

@@ -21,6 +21,7 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_unsent.h"
 #include "services/edge/http/edge_writer.h"
+#include "services/edge/tls/edge_tls_messages.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "services/edge/table/table.h"
@@ -338,6 +339,9 @@ get_peer(ngx_peer_connection_t *pc, void *data)
     edge_sends_note(peer->request, peer->ctx);
     if (peer->ctx->tunnel) {
         peer->ctx->tunnel(peer->request, peer->ctx);
+    }
+    if (peer->request->upstream->ssl) {
+        edge_tls_messages_bound(peer->request->upstream->conf->ssl->ctx);
     }
     return NGX_OK;
 }

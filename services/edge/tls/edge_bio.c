@@ -9,6 +9,7 @@
  * pushed when the worker has done what it was at. */
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/tls/edge_recv.h"
+#include "services/edge/tls/edge_tls_messages.h"
 #include "common/base/invariant.h"
 
 #include <netinet/tcp.h>
@@ -128,7 +129,7 @@ edge_bio_install(void)
         type = BIO_get_new_index()|BIO_TYPE_SOURCE_SINK|BIO_TYPE_DESCRIPTOR;
         method = BIO_meth_new(type, "client");
     }
-    return method && BIO_meth_set_read(method, bio_read)
+    return edge_tls_messages_install() && method && BIO_meth_set_read(method, bio_read)
            && BIO_meth_set_write(method, bio_write)
            && BIO_meth_set_ctrl(method, bio_ctrl)
            && BIO_meth_set_destroy(method, bio_destroy)
@@ -178,6 +179,7 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     BIO_set_init(bio, 1);
     SSL_set0_rbio(ssl, bio);
     SSL_set0_wbio(ssl, bio);
+    edge_tls_messages_bound_one(ssl);
     return client;
 }
 

@@ -5,6 +5,12 @@
  * call of OpenSSL instead of two or three, and a full buffer no system call. What ends or breaks a
  * connection, and writes that a read has to wait for, are left to nginx. */
 #include "services/edge/tls/edge_recv.h"
+#include "services/edge/tls/edge_tls_messages.h"
+#include "services/edge/worker/edge_vitals.h"
+
+/* A record takes OpenSSL as long whether it has one byte or hundreds: so many of so few bytes each
+ * are a turn. */
+enum { RECORDS = 64, RECORD_FEW = 256 };
 
 
 /* Does nothing of the connection wait in the kernel? Else an event will say so. */
@@ -35,11 +41,10 @@ return_first(ngx_connection_t *c, size_t got)
 }
 
 
-/* The record was no valid one. OpenSSL says so once. */
+/* The connection is no more, which is said once: what nginx reads next would be its end. */
 static ssize_t
 fail(ngx_connection_t *c, size_t got)
 {
-    ngx_ssl_error(NGX_LOG_INFO, c->log, 0, "SSL_read() failed");
     c->ssl->no_wait_shutdown = 1;
     c->ssl->no_send_shutdown = 1;
     c->ssl->last = NGX_ERROR;
@@ -56,14 +61,28 @@ fail(ngx_connection_t *c, size_t got)
 static ssize_t
 end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
 {
-    ssize_t  more;
+    SSL              *ssl = c->ssl->connection;
+    ssize_t           more;
+    const int         why = SSL_get_error(ssl, n);
+    const ngx_err_t   err = ngx_errno;
 
-    if (SSL_get_error(c->ssl->connection, n) == SSL_ERROR_WANT_READ) {
+    if (why == SSL_ERROR_WANT_READ) {
         c->read->ready = 0;
         c->ssl->last = NGX_AGAIN;
         return got ? (ssize_t) got : NGX_AGAIN;
     }
     if (ERR_peek_error()) {
+        ngx_ssl_error(NGX_LOG_INFO, c->log, 0, "SSL_read() failed");
+        return fail(c, got);
+    }
+    if (edge_tls_messages_were_too_many(ssl)) {
+        edge_vitals(ngx_worker)->flooding_clients++;
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "postern: client sent too many TLS messages that carry nothing");
+        return fail(c, got);
+    }
+    if (why == SSL_ERROR_SYSCALL && !BIO_eof(SSL_get_rbio(ssl))) {
+        ngx_connection_error(c, err, "recv() failed");
         return fail(c, got);
     }
     more = ngx_ssl_recv(c, buf + got, size - got);   /* OpenSSL says the same once more */
@@ -77,8 +96,20 @@ end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
 }
 
 
-/* There may be more. Of what the kernel had when it was asked nginx reads no more at a time: others
- * have their turn before. */
+/* There may be more, but others have their turn before. */
+static void
+end_turn(ngx_event_t *rev)
+{
+    rev->available = 0;
+    rev->ready = 0;
+    if (rev->posted) {
+        ngx_delete_posted_event(rev);
+    }
+    ngx_post_event(rev, &ngx_posted_next_events);
+}
+
+
+/* There may be more. Of what the kernel had when it was asked nginx reads no more at a time. */
 static ssize_t
 return_full(ngx_connection_t *c, size_t size)
 {
@@ -89,12 +120,7 @@ return_full(ngx_connection_t *c, size_t size)
     if (rev->available >= 0) {
         rev->available -= (int) size;
         if (rev->available < 0) {
-            rev->available = 0;
-            rev->ready = 0;
-            if (rev->posted) {
-                ngx_delete_posted_event(rev);
-            }
-            ngx_post_event(rev, &ngx_posted_next_events);
+            end_turn(rev);
         }
     } else if (is_empty) {
         rev->available = 0;
@@ -113,7 +139,7 @@ edge_recv(ngx_connection_t *c, u_char *buf, size_t size)
 {
     int     n;
     SSL    *ssl = c->ssl->connection;
-    size_t  got = 0;
+    size_t  got = 0, records = 0;
 
     if (is_for_nginx(c, size)) {
         return ngx_ssl_recv(c, buf, size);
@@ -126,6 +152,11 @@ edge_recv(ngx_connection_t *c, u_char *buf, size_t size)
         got += n;
         if (got < size && is_socket_empty(c) && !SSL_has_pending(ssl)) {
             c->ssl->last = NGX_AGAIN;
+            return (ssize_t) got;
+        }
+        if (++records >= RECORDS && got < records * RECORD_FEW) {
+            c->ssl->last = NGX_OK;
+            end_turn(c->read);
             return (ssize_t) got;
         }
     }

@@ -1,0 +1,63 @@
+/* nginx writes into its error log what clients and upstreams have sent, as it came: a line feed in
+ * it begins a line that nobody wrote, and an escape is the operator's terminal's. All of nginx's
+ * lines go through here, because which of them have something from outside nobody can tell. */
+#include "services/edge/worker/edge_log_lines.h"
+
+enum { ESCAPED = 4 };   /* bytes of \x0a */
+
+
+/* Copy n bytes of a line; out has room for all of them escaped. Returns how many it has then. */
+static size_t
+escape(u_char *out, const u_char *line, size_t n)
+{
+    static const u_char  digits[] = "0123456789abcdef";
+    u_char              *p = out;
+
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] >= ' ' && line[i] != 0x7f) {
+            *p++ = line[i];
+            continue;
+        }
+        *p++ = '\\';
+        *p++ = 'x';
+        *p++ = digits[line[i] >> 4];
+        *p++ = digits[line[i] & 0xf];
+    }
+    return p - out;
+}
+
+
+static void
+write_line(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
+{
+    u_char   out[ESCAPED * NGX_MAX_ERROR_STR + 1];
+    ssize_t  written;
+    size_t   n;
+
+    if (log->file == NULL || log->file->fd == NGX_INVALID_FILE
+        || ngx_time() == log->disk_full_time
+        || (ngx_use_stderr && level <= NGX_LOG_WARN && log->file->fd == ngx_stderr))
+    {
+        return;   /* the last: while it starts nginx writes this itself */
+    }
+    if (len > 0 && line[len - 1] == LF) {
+        len--;
+    }
+    n = escape(out, line, ngx_min(len, NGX_MAX_ERROR_STR));
+    out[n++] = LF;
+    written = ngx_write_fd(log->file->fd, out, n);
+    if (written == -1 && ngx_errno == NGX_ENOSPC) {
+        log->disk_full_time = ngx_time();
+    }
+}
+
+
+void
+edge_log_lines_install(ngx_cycle_t *cycle)
+{
+    for (ngx_log_t *log = &cycle->new_log; log; log = log->next) {
+        if (log->writer == NULL) {
+            log->writer = write_line;
+        }
+    }
+}
