@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/memory.h"
 #include "common/base/quote.h"
+#include "common/out/outbound.h"
 #include "services/identity/oidc_internal.h"
 
 #include <stdarg.h>
@@ -77,6 +78,34 @@ static provider_step_t judge_token(oidc_flow_t *self)
         return fail_token(self, fault);
     self->is_verified = true;
     return is_judged(self) ? PROVIDER_DONE : go_to_userinfo(self);
+}
+
+/* ---- documents ---- */
+
+/* May the document of which nothing is here be fetched? Tokens that anybody can bring do not have
+ * it asked for again where the provider has just answered with something else. */
+static bool may_fetch(const oidc_flow_t *self, const char *kind, const char *name)
+{
+    return !is_judged(self)
+           || !provider_cache_failed(self->cache, self->account, kind, name, self->now_s);
+}
+
+static provider_step_t refuse_fetch(oidc_flow_t *self, const char *what)
+{
+    return oidc_fail(self, PROVIDER_UNAVAILABLE, "%s of the provider could not be had a moment ago",
+                     what);
+}
+
+/* The step with which a fetch that brought no good document ends. What did not answer, the way out
+ * remembers. Of a logout token nobody can tell without the document, and few are sent twice: it is
+ * to wait. */
+static provider_step_t fail_document(oidc_flow_t *self, const char *kind, const char *name,
+                                     const fetched_t *answer, provider_step_t step)
+{
+    if (answer->status || answer->end == OUTBOUND_TOO_LARGE || answer->end == OUTBOUND_REDIRECTS
+        || answer->end == OUTBOUND_BROKEN)
+        provider_cache_fail(self->cache, self->account, kind, name, self->now_s);
+    return self->operation == PROVIDER_ENDED ? PROVIDER_UNAVAILABLE : step;
 }
 
 /* ---- keys ---- */
@@ -168,6 +197,8 @@ static provider_step_t look_for_key(oidc_flow_t *self)
 
     state = provider_cache_find(self->cache, self->account, keys_kind, self->metadata.keys,
                                 self->now_s, &text, &len);
+    if (state == PROVIDER_CACHE_NONE && !may_fetch(self, keys_kind, self->metadata.keys))
+        return refuse_fetch(self, "the key set");
     step = state == PROVIDER_CACHE_FRESH
                ? verify_with(self, text, len)
                : fetch_keys(self, provider_cache_begin(self->cache, self->account, keys_kind,
@@ -221,8 +252,10 @@ static provider_step_t keep_keys(oidc_flow_t *self, const fetched_t *answer)
 static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
 {
     _cleanup_(free_mem) char *old = take(self->old_text);
-    provider_step_t step = keep_keys(self, answer);
+    provider_step_t step = keep_keys(self, answer), ending = step;
 
+    if (step != PROVIDER_DONE)
+        ending = fail_document(self, keys_kind, self->metadata.keys, answer, step);
     provider_cache_end(self->cache, self->key_fetch, step == PROVIDER_DONE);
     self->key_fetch = 0;
     if (step == PROVIDER_DONE) {
@@ -233,7 +266,7 @@ static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
      * not answer, and then only. */
     self->were_keys_fetched = true;
     if (step != PROVIDER_UNAVAILABLE)
-        return step;
+        return ending;
     if (old)
         return verify_with(self, old, self->old_len);
     return self->doubted == OIDC_VERIFIED ? step : refuse_token(self, self->doubted);
@@ -323,6 +356,8 @@ static provider_step_t go_to_metadata(oidc_flow_t *self)
     }
     self->old_text = text;
     self->old_len = len;
+    if (!text && !may_fetch(self, metadata_kind, self->issuer))
+        return refuse_fetch(self, "the metadata");
     return ask_for(self, OIDC_STAGE_METADATA, oidc_ask_metadata(self));
 }
 
@@ -347,6 +382,7 @@ static provider_step_t on_metadata(oidc_flow_t *self, const fetched_t *answer)
         }
         step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
     }
+    step = fail_document(self, metadata_kind, self->issuer, answer, step);
     if (!old || oidc_metadata_read(&self->metadata, old, self->old_len, self->issuer))
         return step;
     return go_on(self);

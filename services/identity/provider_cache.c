@@ -17,6 +17,7 @@ enum {
     FETCHES = 8192,  /* that are under way */
     SORT_FETCH = -1, /* where an asker stands otherwise */
     SORT_VAIN = -2,  /* the same */
+    SORT_FAILED = -3,
     DOUBTS = 2
 };
 
@@ -28,10 +29,10 @@ typedef struct owner {
 
 /* Fetches out of turn of an account, asker, doubt and document: each moves the time on by what lies
  * between two, and it may be ahead of now by as many as may come at once. Or what such a fetch was
- * for, until that may be new again. Two that have the same place do not hold each other up: the
- * newer one takes it. */
+ * for, until that may be new again; or a document that a fetch has not brought. Two that have the
+ * same place do not hold each other up: the newer one takes it. */
 typedef struct turn {
-    uint64_t hash; /* of all four */
+    uint64_t hash; /* of all that it is about */
     int64_t until_s;
 } turn_t;
 
@@ -60,7 +61,8 @@ struct provider_cache {
     size_t count, count_max, bytes, bytes_max;
     owner_t *owners;
     size_t owner_count;
-    turn_t *turns, *vains; /* fetches; what for: by themselves, so that neither takes the other's */
+    turn_t *turns, *vains, *failures; /* fetches; what for; of what in vain: by themselves, so that
+                                         none takes the others' places */
     fetching_t *fetches;
     uint64_t fetch_count;                            /* that there were */
     unsigned char secret[crypto_shorthash_KEYBYTES]; /* of hashes, which nobody else can tell */
@@ -89,6 +91,7 @@ provider_cache_t *provider_cache_new(size_t count, size_t bytes)
         memory_need(calloc(count ? count : 1, sizeof(*self->owners)), "the cache of providers");
     self->turns = memory_need(calloc(TURNS, sizeof(*self->turns)), "the cache of providers");
     self->vains = memory_need(calloc(TURNS, sizeof(*self->vains)), "the cache of providers");
+    self->failures = memory_need(calloc(TURNS, sizeof(*self->failures)), "the cache of providers");
     self->fetches = memory_need(calloc(FETCHES, sizeof(*self->fetches)), "the cache of providers");
     randombytes_buf(self->secret, sizeof(self->secret));
     pthread_mutex_init(&self->lock, NULL);
@@ -170,6 +173,7 @@ void provider_cache_destroy(provider_cache_t **self_p)
     free(self->owners);
     free(self->turns);
     free(self->vains);
+    free(self->failures);
     free(self->fetches);
     free(self);
 }
@@ -336,13 +340,12 @@ static bool turn_take(provider_cache_t *self, uint64_t hash, provider_doubt_t do
     return true;
 }
 
-/* Has what the document lacks been looked for in vain a moment ago? */
-static bool is_in_vain(const provider_cache_t *self, uint64_t hash, int64_t now_s)
+/* Is it among those that are remembered for that long? */
+static bool is_remembered(const turn_t turns[], uint64_t hash, int64_t now_s, int64_t most_s)
 {
-    const turn_t *turn = &self->vains[hash % TURNS];
+    const turn_t *turn = &turns[hash % TURNS];
 
-    return turn->hash == hash && turn->until_s > now_s
-           && !is_ahead(turn->until_s, now_s, PROVIDER_CACHE_VAIN_S);
+    return turn->hash == hash && turn->until_s > now_s && !is_ahead(turn->until_s, now_s, most_s);
 }
 
 /* A fetch out of turn, if there is a turn now. Its number, or 0. Whoever makes up one key id after
@@ -356,7 +359,7 @@ static uint64_t fetch_again(provider_cache_t *self, const provider_wanted_t *wan
     const uint64_t vain = hash_of_use(self, SORT_VAIN, wanted->account, wanted->kind, wanted->name,
                                       wanted->lacks ? wanted->lacks : "");
     const bool lacks = wanted->doubt == PROVIDER_DOUBT_LACKS;
-    const bool is_again = lacks && is_in_vain(self, vain, now_s);
+    const bool is_again = lacks && is_remembered(self->vains, vain, now_s, PROVIDER_CACHE_VAIN_S);
 
     if (!turn || !vain || !fetch
         || !turn_take(self, turn, wanted->doubt, is_again ? PROVIDER_CACHE_LEFT : 0, now_s))
@@ -386,6 +389,33 @@ provider_again_t provider_cache_again(provider_cache_t *self, const provider_wan
     }
     pthread_mutex_unlock(&self->lock);
     return again;
+}
+
+void provider_cache_fail(provider_cache_t *self, const char *account, const char *kind,
+                         const char *name, int64_t now_s)
+{
+    const uint64_t hash = self ? hash_of_use(self, SORT_FAILED, account, kind, name, "") : 0;
+
+    if (!hash)
+        return;
+    pthread_mutex_lock(&self->lock);
+    self->failures[hash % TURNS] =
+        (turn_t){.hash = hash, .until_s = now_s + PROVIDER_CACHE_FAILED_S};
+    pthread_mutex_unlock(&self->lock);
+}
+
+bool provider_cache_failed(provider_cache_t *self, const char *account, const char *kind,
+                           const char *name, int64_t now_s)
+{
+    const uint64_t hash = self ? hash_of_use(self, SORT_FAILED, account, kind, name, "") : 0;
+    bool has_failed;
+
+    if (!hash)
+        return false;
+    pthread_mutex_lock(&self->lock);
+    has_failed = is_remembered(self->failures, hash, now_s, PROVIDER_CACHE_FAILED_S);
+    pthread_mutex_unlock(&self->lock);
+    return has_failed;
 }
 
 /* ---- room ---- */

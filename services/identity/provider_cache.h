@@ -28,6 +28,7 @@ enum {
     PROVIDER_CACHE_SPARE = 4,
     PROVIDER_CACHE_LEFT = 2,
     PROVIDER_CACHE_VAIN_S = 60,
+    PROVIDER_CACHE_FAILED_S = 2,     /* that an answer which is no document is remembered */
     PROVIDER_CACHE_WRONG_S = 10,     /* between two for what the document contradicts */
     PROVIDER_CACHE_FETCH_MAX_S = 60, /* no fetch is under way for longer */
     PROVIDER_CACHE_WAITS_MAX = 2     /* fetches of others that one flow waits for */
@@ -114,6 +115,15 @@ bool provider_cache_begin(provider_cache_t *self, const char *account, const cha
  * NO. */
 provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,
                                       int64_t now_s, uint64_t *ret_fetch);
+
+/* The provider has answered a fetch of the document for this account with what is none: another
+ * status, or what cannot be read. */
+void provider_cache_fail(provider_cache_t *self, const char *account, const char *kind,
+                         const char *name, int64_t now_s);
+/* Has it done so within PROVIDER_CACHE_FAILED_S, counted from when the flow began whose fetch that
+ * was? Then it need not be asked again for what anybody can bring. */
+bool provider_cache_failed(provider_cache_t *self, const char *account, const char *kind,
+                           const char *name, int64_t now_s);
 
 /* This flow takes no more part in that fetch, which each does once that has its number. It is over
  * when it has brought something (is_there; after provider_cache_put), and else with the last one

@@ -148,9 +148,10 @@ bool session_is_of_client(const session_t *self, const sealed_t *sealed);
 int session_lock_provider(crud_t *crud, const char *provider_hash);
 
 /* In a transaction, before a session is made of a sign-in: has the provider ended the session there
- * that the sign-in is of, since it vouched? It does not while the transaction lasts. 0 |
- * ERR_SIGN_IN_CODE | fault. */
-int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person);
+ * that the sign-in is of, since it vouched (OpenID Connect: proven_at of proven_t; SAML: what the
+ * person has)? It does not while the transaction lasts. 0 | ERR_SIGN_IN_CODE | fault. */
+int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                           const char *proven_at);
 
 /* Who a person is to an account, SHA-256 in hexadecimal: of provider_name, provider_url, id and,
  * where that is known, name_form. */

@@ -197,22 +197,31 @@ static int check_saml(crud_t *crud, const person_t *person, const char *client,
     return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
 }
 
-int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person)
+/* A logout token of the session at the provider makes void what the provider vouched for until the
+ * token was carried out, both by our clock, in whole milliseconds. Versions that noted no time made
+ * all void that came while the token was remembered: their rows do so still. */
+static int check_oidc(crud_t *crud, const char *provider, const char *proven_at)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = session_lock_provider(crud, provider);
+
+    if (!r)
+        r = pg_exec(crud->pg, &res,
+                    "SELECT 1 FROM sign_in_logout WHERE provider_hash = $1 AND (before_ms < "
+                    "floor(1000 * extract(epoch FROM $2::timestamptz))) IS NOT TRUE LIMIT 1",
+                    2, provider, proven_at);
+    if (r)
+        return r;
+    return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
+}
+
+int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                           const char *proven_at)
+{
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
-    int r;
 
     session_provider_hashes(sealed, person, client, provider);
     if (*client && !strcmp(sealed->module, "saml"))
         return check_saml(crud, person, client, provider);
-    if (!*provider)
-        return 0;
-    r = session_lock_provider(crud, provider);
-    if (!r)
-        r = pg_exec(crud->pg, &res, "SELECT 1 FROM sign_in_logout WHERE provider_hash = $1 LIMIT 1",
-                    1, provider);
-    if (r)
-        return r;
-    return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
+    return *provider ? check_oidc(crud, provider, proven_at) : 0;
 }

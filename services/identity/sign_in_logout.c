@@ -122,14 +122,18 @@ static int check_token_is_new(crud_t *crud, const ending_t *ending, problem_t *p
                        "the logout token is not valid: its jti was used before");
 }
 
+/* It is known for at least as long as a sign-in is under way whose provider has vouched, however
+ * late the token came. */
 static int remember_token(crud_t *crud, const ending_t *ending)
 {
     char until[24];
 
     snprintf(until, sizeof(until), "%" PRId64, ending->said->too_old_s);
     return pg_exec(crud->pg, NULL,
-                   "INSERT INTO sign_in_logout (token_hash, provider_hash, expires_at) "
-                   "VALUES ($1, $2, to_timestamp($3::bigint)) ON CONFLICT DO NOTHING",
+                   "INSERT INTO sign_in_logout (token_hash, provider_hash, before_ms, expires_at) "
+                   "VALUES ($1, $2, floor(1000 * extract(epoch FROM clock_timestamp())), "
+                   "greatest(to_timestamp($3::bigint), now() + interval '10 min')) "
+                   "ON CONFLICT DO NOTHING",
                    3, ending->token, ending->provider, until);
 }
 

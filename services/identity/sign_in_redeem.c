@@ -67,7 +67,7 @@ static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request
         return problem_add(problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
     r = session_check_person(crud, sealed->account, &proven->person, proven->proven_at);
     if (!r)
-        r = session_check_provider(crud, sealed, &proven->person);
+        r = session_check_provider(crud, sealed, &proven->person, proven->proven_at);
     if (!r)
         r = user_room_begin(crud, room);
     if (!r)

@@ -154,3 +154,33 @@ test('nor do many of them at once, that wait for newer keys, keep others from wa
   assert.deepEqual(await Promise.all(values.map((value) => stays(place, value))), Array(4).fill(false));
   for (const answer of await Promise.all(waiting)) assert.match(answer, /^400 /);
 });
+
+test('a sign-out by a new key waits where the provider says that there is no key set', options, async (t) => {
+  const place = await setting(t), { provider } = place, value = await signedIn(place, 'person0');
+  provider.rotate();
+  provider.calls.jwks = 0;
+  provider.down = 404;
+  const token = logoutToken(place, 'person0'), came = logout(place, token);
+  try { await until(() => provider.calls.jwks > 0, 'the key set is asked for', 60000); } finally { provider.down = false; }
+  const answer = await came;
+  if (answer !== 'heard') { // as above
+    assert.match(answer, /^400 .*"temporarily_unavailable"/);
+    await until(async () => await logout(place, token) === 'heard', 'it is heard', 60000);
+  }
+  assert.equal(await stays(place, value), false);
+});
+
+for (const status of [404, 503]) test(`a provider that answers with ${status} in place of its metadata is not asked for each token that anybody posts`, options, async (t) => {
+  const place = await setting(t), { provider } = place, stranger = signingKey(), MADE = 40;
+  provider.down = status;
+  const began = Date.now(), waits = logout(place, logoutToken(place, 'nobody', {}, stranger));
+  for (let i = 0; i < MADE; i++) assert.equal(await program(place, {}, stranger), 503);
+  const asked = provider.calls.discovery, took = Date.now() - began;
+  // Once each 2 s, counted in whole seconds, by each copy; a few more where two come at once.
+  assert.ok(asked >= 1 && asked <= 6 + took / 1000, `it was asked ${asked} times within ${took} ms`);
+  assert.match(await waits, /^400 .*"temporarily_unavailable"/);
+  provider.down = false;
+  const token = logoutToken(place, 'nobody');
+  await until(async () => await logout(place, token) === 'heard', 'it is heard', 60000);
+  await until(async () => await program(place) === 200, 'a program is let in', 60000);
+});

@@ -128,14 +128,28 @@ test('while the module is off the provider still signs its people out', { skip }
   assert.deepEqual([await stays(one), await stays(bob)], [false, true], 'who was signed out meanwhile stays so');
 });
 
-test('a sign-in that was under way when its session at the provider ended leads to nothing', { skip }, async () => {
+test('a sign-in that was under way when its session at the provider ended leads to nothing, and the next one is good', { skip }, async () => {
   const first = await signedIn(places.one), sid = await sidOf(first), browser = new Browser(), back = new URL(callback(issuer));
   const away = await browser.go(at(places.one), { stop: (location) => location.startsWith(issuer) });
   for (const [name, values] of Object.entries(await provider.signIn(away.headers.location, 'alice', first.jar))) back.searchParams.set(name, values[0]);
   const done = await browser.open(back.href);
   assert.match(done.headers.location, /\/auth\/done\?code=/);
+  // Another one has not come back from the provider yet, which vouches for it only when it is asked by its code.
+  const later = new Browser(), last = new URL(callback(issuer)), asked = await later.go(at(places.one), { stop: (location) => location.startsWith(issuer) });
+  for (const [name, values] of Object.entries(await provider.signIn(asked.headers.location, 'alice', first.jar))) last.searchParams.set(name, values[0]);
   assert.equal((await logout(places.one, provider.sign(claims({ sid })))).status, 200);
   assert.equal((await browser.open(done.headers.location)).status, 400);
+  assert.equal((await later.go(last.href)).status, 400);
+  assert.equal(await stays(first), false);
+  // The provider goes on with that session: whom it vouches for from now on is signed in, and a further sign-out ends that, too.
+  for (let i = 0; i < 2; i++) {
+    const again = await signedIn(places.one, 'alice', first.jar);
+    assert.equal(await stays(again), true);
+    assert.equal((await logout(places.one, provider.sign(claims({ sid, sub: undefined })))).status, 200);
+    assert.equal(await stays(again), false);
+  }
+  const after = await signedIn(places.one, 'alice', first.jar);
+  assert.deepEqual([await sidOf(after), await stays(first)], [sid, false], 'it is the same session there');
 });
 
 // A sign-in as far as the code that the route's host has not been shown yet; what becomes of it then.

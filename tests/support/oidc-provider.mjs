@@ -42,7 +42,7 @@ function keptKey(port, algorithm) {
 /* {port, realm: path behind the issuer's port, "/x", with keys of its own, apis: audiences that programs get JWTs for, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
  * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout, person: it is asked something}, given: answers with tokens,
- *     down: 503 for all, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
+ *     down: 503 for all, or the status that it is, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
  *     sign(claims, header, key), publicKey(), programToken(client, api) -> a JWT, rotate(), revoke(sub), stop()} */
 export async function oidcProvider({ port = 0, realm = '', apis = [], clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
@@ -108,7 +108,7 @@ export async function oidcProvider({ port = 0, realm = '', apis = [], clients, a
     if (request.url.startsWith('/interaction/')) self.calls.person = (self.calls.person ?? 0) + 1;
     if (self.delayMs) await new Promise((resolve) => setTimeout(resolve, self.delayMs));
     await self.hold;
-    if (self.down) return response.writeHead(503, { 'Content-Type': 'application/json' }).end('{}');
+    if (self.down) return response.writeHead(self.down === true ? 503 : self.down, { 'Content-Type': 'application/json' }).end('{}');
     if (!request.url.startsWith('/interaction/')) return answer(request, response);
     return interact(request, response).catch((error) => response.writeHead(500).end(String(error)));
   });

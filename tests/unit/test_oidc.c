@@ -705,3 +705,67 @@ Test(oidc, a_logout_token_of_another_key_ends_nothing)
     have(op->why, "the logout token is not valid: its signature is wrong");
     EVP_PKEY_free(other);
 }
+
+/* A provider answers with no document at that place, whichever way: tokens that anybody brings have
+ * it asked once in a while, and a logout token is refused by none of that. */
+static void is_not_asked_for_each_token(op_place_t place, unsigned status, const char *body)
+{
+    AN_OP("ES256");
+
+    bring_logout_token(op, op->key, OP_CLIENT);
+    op->status[place] = status;
+    op->bodies[place] = body;
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_UNAVAILABLE, "%s", op->why);
+    have(op->why, "could not be had a moment ago");
+    cr_assert_eq(op->calls[place], 1);
+    op->now_s += PROVIDER_CACHE_FAILED_S;
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_UNAVAILABLE, "%s", op->why);
+    cr_assert_eq(op->calls[place], 2);
+    op->status[place] = 200;
+    op->bodies[place] = NULL;
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_UNAVAILABLE, "%s", op->why);
+    cr_assert_eq(op->calls[place], 2);
+    op->now_s += PROVIDER_CACHE_FAILED_S;
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_DONE, "%s", op->why);
+    cr_assert_str_eq(op->ended.sub, "alice");
+}
+
+Test(oidc, what_anybody_brings_has_no_provider_asked_for_a_document_that_it_has_just_not_given)
+{
+    static const struct {
+        unsigned status;
+        const char *body;
+    } cases[] = {{404, "{}"}, {503, "{}"}, {429, "{}"}, {302, ""}, {200, "{}"}, {200, "no JSON"}};
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        is_not_asked_for_each_token(OP_KEYS, cases[i].status, cases[i].body);
+        is_not_asked_for_each_token(OP_METADATA, cases[i].status, cases[i].body);
+    }
+}
+
+Test(oidc, who_signs_in_has_a_document_asked_for_that_was_not_given_a_moment_ago)
+{
+    AN_OP("ES256");
+
+    bring_logout_token(op, op->key, OP_CLIENT);
+    op->status[OP_METADATA] = 404;
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_UNAVAILABLE, "%s", op->why);
+    op->status[OP_METADATA] = 200;
+    cr_assert_eq(op_run(op, PROVIDER_BEGIN, NULL), PROVIDER_DONE, "%s", op->why);
+}
+
+Test(oidc, a_logout_token_of_a_new_key_waits_where_the_key_set_is_not_there)
+{
+    AN_OP("ES256");
+    EVP_PKEY *other = op_key("ES256");
+
+    bring_logout_token(op, op->key, OP_CLIENT);
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_DONE, "%s", op->why);
+    op_set(op->header, "kid", json_string("new"));
+    bring_logout_token(op, other, OP_CLIENT);
+    op->status[OP_KEYS] = 404;
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_UNAVAILABLE, "%s", op->why);
+    cr_assert_eq(op->calls[OP_KEYS], 2);
+    EVP_PKEY_free(other);
+}

@@ -389,6 +389,35 @@ Test(provider_cache, a_fetch_that_brings_nothing_is_over_with_the_last_who_takes
     provider_cache_destroy(&cache);
 }
 
+Test(provider_cache, what_was_answered_with_no_document_is_remembered_for_a_moment)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    static const struct {
+        const char *account, *kind, *name;
+        int at_s;
+        bool has_failed;
+    } cases[] = {
+        {"ac_a", "keys", "k", 0, true},
+        {"ac_a", "keys", "k", PROVIDER_CACHE_FAILED_S - 1, true},
+        {"ac_a", "keys", "k", -1, true}, /* it began before, and came here later */
+        {"ac_a", "keys", "k", PROVIDER_CACHE_FAILED_S, false},
+        {"ac_a", "keys", "k", -3600, false}, /* a clock that was set back */
+        {"ac_b", "keys", "k", 0, false},
+        {"ac_a", "metadata", "k", 0, false},
+        {"ac_a", "keys", "other", 0, false},
+    };
+
+    cr_assert_not(provider_cache_failed(cache, "ac_a", "keys", "k", NOW_S));
+    provider_cache_fail(cache, "ac_a", "keys", "k", NOW_S);
+    for (size_t i = 0; i < LEN(cases); i++)
+        cr_assert_eq(provider_cache_failed(cache, cases[i].account, cases[i].kind, cases[i].name,
+                                           NOW_S + cases[i].at_s),
+                     cases[i].has_failed, "case %zu", i);
+    provider_cache_destroy(&cache);
+    provider_cache_fail(NULL, "ac_a", "keys", "k", NOW_S);
+    cr_assert_not(provider_cache_failed(NULL, "ac_a", "keys", "k", NOW_S));
+}
+
 /* As a flow puts what its fetch has brought. */
 static void put_fetched(provider_cache_t *cache, uint64_t fetch, const char *text, int64_t now_s)
 {
