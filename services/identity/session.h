@@ -143,6 +143,24 @@ void session_provider_hashes(const sealed_t *sealed, const person_t *person,
  * no answer to this one. */
 bool session_is_of_client(const session_t *self, const sealed_t *sealed);
 
+/* The order of locks, for all transactions that sign in, sign out or delete a user; whoever leaves
+ * some out keeps to it with the others. Locks that are taken in two orders are a deadlock, which
+ * costs a second, and one of the two a try.
+ *
+ *   1. the person (session_lock_person): by any form of the name, by the known form, and as one
+ *      whose session at the provider is not known
+ *   2. the session at the provider, or the name there (session_lock_provider)
+ *   3. the room of the account (user_room_begin)
+ *   4. rows: those of the session whose place a new one takes, of the user, of his other sessions;
+ *      of one session application_session before object
+ *   5. config_head, with the commit (crud_end)
+ *
+ * Making room finds rows in no order, and skips what is locked. */
+
+/* In a transaction: nobody else ends all sessions of that person (session_person_hash,
+ * session_sidless_hash), or begins one, until it is over. 0 | fault. */
+int session_lock_person(crud_t *crud, const char *person_hash);
+
 /* In a transaction: nobody else begins or ends sessions of that session at the provider, or of that
  * name, until it is over. 0 | fault. */
 int session_lock_provider(crud_t *crud, const char *provider_hash);
