@@ -56,16 +56,23 @@ static int hash_person(crud_t *crud, const char *user, bool by_form, char out[WO
     return 0;
 }
 
-/* The person comes before his row, as in a sign-in (session.h). The form of his name can change
- * until he is locked; by whatever form somebody signs in, he locks this one first. */
-static int lock_person(crud_t *crud, const char *user)
+/* The person comes before rows, and rows of his sessions before his own (session.h): there are no
+ * more of them while he is locked. The form of his name can change until then; by whatever form
+ * somebody signs in, he locks this one first. */
+static int lock_first(crud_t *crud, const char *user)
 {
     char hash[WORDS_HEX_SIZE];
     int r = hash_person(crud, user, false, hash);
 
-    if (r)
-        return r == ERR_NOT_FOUND ? 0 : r;
-    return session_lock_person(crud, hash);
+    if (!r)
+        r = session_lock_person(crud, hash);
+    if (r == ERR_NOT_FOUND)
+        r = 0;
+    return r ? r
+             : pg_defer(crud->pg,
+                        "SELECT 1 FROM application_session "
+                        "WHERE application_user_id = $1 AND account_id = $2 ORDER BY id FOR UPDATE",
+                        2, user, crud->request->account);
 }
 
 /* With the user go his sessions, and where he is revoked, sign-ins that are not sessions yet: those
@@ -84,5 +91,4 @@ static int end_sign_ins(crud_t *crud, const json_t *row, problem_t *problem)
     return session_end_person(crud, hash);
 }
 
-KIND_RULES(application_user, .named = user_named, .lock_first = lock_person,
-           .retire = end_sign_ins);
+KIND_RULES(application_user, .named = user_named, .lock_first = lock_first, .retire = end_sign_ins);
