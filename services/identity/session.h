@@ -151,8 +151,8 @@ bool session_is_of_client(const session_t *self, const sealed_t *sealed);
  *      whose session at the provider is not known
  *   2. the session at the provider, or the name there (session_lock_provider)
  *   3. the room of the account (user_room_begin)
- *   4. rows of sessions, several in the order of their ids; of one application_session before
- *      object and sign_in_session
+ *   4. rows of sessions, several in the order of their ids (but those that a browser had, at most
+ *      four, in its order); of one application_session before object and sign_in_session
  *   5. the user's row
  *   6. what makes room for a sign-in: rows of other users, and of other sessions of this one
  *   7. config_head, with the commit (crud_end)
