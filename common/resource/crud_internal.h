@@ -57,7 +57,7 @@ int crud_load_last(crud_t *self, const kind_t *kind, const char *account, const 
 
 /* The row that the path names; the parent in the path must be its parent. */
 int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row);
-/* The same of one that is to be deleted: crud_load_last. */
+/* The same of one that is to be deleted: crud_load_last, behind the kind's lock_first. */
 int crud_load_doomed(crud_t *self, const kind_t *kind, json_t **ret_row);
 
 /* Operations on objects; crud_redo_<name> answers a repetition of one that was executed before. */

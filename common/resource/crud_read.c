@@ -245,10 +245,13 @@ static int check_addressed_parent(const crud_t *self, const kind_t *kind, const 
 /* The row that the path names. */
 static int load_addressed(crud_t *self, const kind_t *kind, row_t what, json_t **ret_row)
 {
+    const kind_rules_t *rules = kind_rules_find(kind);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     char id[ID_MAX];
     int r = addressed_id(self, kind, id);
 
+    if (!r && what == ROW_DOOMED && rules && rules->lock_first)
+        r = rules->lock_first(self, id);
     if (!r)
         r = load_row(self, kind, self->request->account, id, what, &row);
     if (!r && kind->parent_key)

@@ -47,7 +47,7 @@ static int check_row(const char *service, const kind_rules_t *row)
     if (!(kind->operations & KIND_HAS_RULES))
         return refuse(row->kind, "the kind's row does not say HAS_RULES");
     if (!row->check && !row->created && !row->publish && !row->keep && !row->retire && !row->gone
-        && !row->named && !row->command)
+        && !row->named && !row->command && !row->lock_first)
         return refuse(row->kind, "there are none in them");
     if (!row->command && has_commands(kind))
         return refuse(row->kind, "none carries out the kind's commands");

@@ -21,6 +21,11 @@ typedef struct kind_rules {
      * kind. */
     int (*publish)(crud_t *crud, const json_t *row, json_t **ret_document);
 
+    /* Before the row that a call deletes is locked: take the locks that others take before rows.
+     * The id is of the path, and need not be of the account, or of any row: that is found out
+     * after this. 0 | fault. */
+    int (*lock_first)(crud_t *crud, const char *id);
+
     /* May a row be deleted by a call of its own? 0 | code: it stays | fault. */
     int (*keep)(crud_t *crud, const json_t *row, problem_t *problem);
 

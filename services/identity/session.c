@@ -236,9 +236,8 @@ bool session_is_beyond(const session_t *self, const sealed_t *sealed)
 int session_lock_rules(crud_t *crud, const session_t *session, const sealed_t *sealed, bool ends)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = ends ? pg_defer(crud->pg, "SELECT 1 FROM application_session WHERE id = $1 FOR UPDATE",
-                            1, session->id)
-                 : 0;
+    int r = pg_defer(crud->pg, "SELECT 1 FROM application_session WHERE id = $1 FOR UPDATE", 1,
+                     session->id);
 
     if (!r)
         r = pg_exec(crud->pg, &res,

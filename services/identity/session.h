@@ -37,7 +37,7 @@ bool session_is_over(const session_t *self, int64_t now_ms);
  * behind, and they neither end it nor set its times. */
 bool session_is_beyond(const session_t *self, const sealed_t *sealed);
 /* In a transaction, before rules end it (ends) or set its times: no others do until that is over.
- * Locks its rows in the order in which all do that delete sessions, or that change them. 0 |
+ * Locks its rows in the order of all who delete sessions, or change them (below). 0 |
  * ERR_SESSION_GONE | ERR_SESSION_STALE: it is beyond these rules by now | fault. */
 int session_lock_rules(crud_t *crud, const session_t *session, const sealed_t *sealed, bool ends);
 /* As edges get it (proto/WIRE.md). A new reference; NULL: no memory. */
@@ -142,6 +142,26 @@ void session_provider_hashes(const sealed_t *sealed, const person_t *person,
 /* Is the module one of the client by which the session was made? What was granted to another one is
  * no answer to this one. */
 bool session_is_of_client(const session_t *self, const sealed_t *sealed);
+
+/* The order of locks, for all transactions that sign in, check, use, sign out or delete; whoever
+ * leaves some out keeps to it with the others. Locks that are taken in two orders are a deadlock,
+ * which costs a second, and one of the two a try.
+ *
+ *   1. the person (session_lock_person): by any form of the name, by the known form, and as one
+ *      whose session at the provider is not known
+ *   2. the session at the provider, or the name there (session_lock_provider)
+ *   3. the room of the account (user_room_begin)
+ *   4. rows of sessions, several in the order of their ids (but those that a browser had, at most
+ *      four, in its order); of one application_session before object and sign_in_session
+ *   5. the user's row
+ *   6. what makes room for a sign-in: rows of other users, and of other sessions of this one
+ *   7. config_head, with the commit (crud_end)
+ *
+ * Making room in an account finds rows in no order, and skips what is locked. */
+
+/* In a transaction: nobody else ends all sessions of that person (session_person_hash,
+ * session_sidless_hash), or begins one, until it is over. 0 | fault. */
+int session_lock_person(crud_t *crud, const char *person_hash);
 
 /* In a transaction: nobody else begins or ends sessions of that session at the provider, or of that
  * name, until it is over. 0 | fault. */

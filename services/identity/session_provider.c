@@ -110,8 +110,7 @@ void session_sidless_hash(const char *account, const person_t *person, char out[
                6, out);
 }
 
-/* Until the transaction is over nobody else ends all sessions of the person, or begins one. */
-static int lock_person(crud_t *crud, const char *person_hash)
+int session_lock_person(crud_t *crud, const char *person_hash)
 {
     return pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtextextended($1, 21))", 1,
                    person_hash);
@@ -119,7 +118,7 @@ static int lock_person(crud_t *crud, const char *person_hash)
 
 int session_end_person(crud_t *crud, const char *person_hash)
 {
-    int r = lock_person(crud, person_hash);
+    int r = session_lock_person(crud, person_hash);
 
     return r ? r
              : pg_exec(crud->pg, NULL,
@@ -132,7 +131,7 @@ int session_end_person(crud_t *crud, const char *person_hash)
 static int check_hash(crud_t *crud, const char *person_hash, const char *proven_at)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = lock_person(crud, person_hash);
+    int r = session_lock_person(crud, person_hash);
 
     if (!r)
         r = pg_exec(crud->pg, &res,

@@ -51,8 +51,8 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
     if (!text || !reply->body)
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, bus_now_ms());
-    /* Rows are locked in the order of their ids: edges touch the same sessions at once. What moves
-     * on by less than a second changes nothing that anybody reads. */
+    /* Rows are locked in the order of session.h, and of their ids: edges touch the same sessions at
+     * once. What moves on by less than a second changes nothing that anybody reads. */
     return pg_exec(
         crud->pg, NULL,
         "WITH given AS (SELECT e->>'hash' AS hash, "
@@ -61,7 +61,7 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
         "mine AS MATERIALIZED (SELECT s.session_id, g.ms FROM given g "
         "     JOIN application_session a ON a.token_hash = g.hash "
         "     JOIN sign_in_session s ON s.session_id = a.id AND g.ms > s.last_active_ms "
-        "     ORDER BY s.session_id FOR UPDATE OF s), "
+        "     ORDER BY s.session_id FOR UPDATE OF a, s), "
         "kept AS (UPDATE sign_in_session s SET last_active_ms = m.ms FROM mine m "
         "     WHERE s.session_id = m.session_id), "
         "shown AS (UPDATE application_session a SET last_active = "
@@ -136,8 +136,10 @@ int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply)
         "WITH over AS (SELECT session_id FROM sign_in_session WHERE expires_ms <= $1::bigint "
         "     UNION SELECT session_id FROM sign_in_session WHERE inactivity_ms > 0 "
         "     AND last_active_ms + inactivity_ms <= $1::bigint LIMIT 1000), "
-        "sessions AS (DELETE FROM object WHERE id IN (SELECT id FROM object "
-        "     WHERE id IN (SELECT session_id FROM over) FOR UPDATE SKIP LOCKED) RETURNING 1) "
+        "sessions AS (DELETE FROM object WHERE id IN (SELECT o.id FROM object o "
+        "     JOIN application_session a ON a.id = o.id WHERE o.id IN (SELECT session_id FROM "
+        "over) "
+        "     FOR UPDATE OF a, o SKIP LOCKED) RETURNING 1) "
         "SELECT count(*) FROM sessions",
         1, now);
     return r ? r : tidy_gone(crud, codes, strtoll(PQgetvalue(res, 0, 0), NULL, 10), reply);

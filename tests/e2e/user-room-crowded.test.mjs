@@ -1,10 +1,9 @@
 // An account that has more users or sessions than it may have, or as many, while many sign in at once: beside user-room.test.mjs, by the verbs
 // that edges call, in accounts of the story's own, at copies of postern-identity of its own.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import test from 'node:test';
-import { elsewhere, env, until } from '../support/postern.mjs';
-import { idle, ksuid, metric, place, sql, userRoom } from '../support/user-room.mjs';
+import { elsewhere, until } from '../support/postern.mjs';
+import { holding, idle, ksuid, metric, place, sql, userRoom } from '../support/user-room.mjs';
 
 const options = { skip: elsewhere }, OK = 0, LIMIT_EXCEEDED = 196, MAINTENANCE = 503;
 const room = elsewhere ? {} : await userRoom(4), { alive, anew, prove, redeem, signInAll, start, stop, users } = room;
@@ -23,18 +22,6 @@ function seed(users, sessions, days, minutes) {
          SELECT id, 'oauth', '', '[]', false, '', 0, 1000 * extract(epoch FROM now() + interval '1 day')::bigint, 0, 0, 0, 0 FROM s`);
 }
 const counted = (table) => Number(sql(`SELECT count(*) FROM ${table} WHERE account_id = '${room.mine.id}'`));
-// A transaction of somebody else, which has done what the text says and has its locks until the end. Does somebody wait for it?
-async function holding(text) {
-  const child = spawn('psql', [env.DATABASE_URL, '-qAt'], { stdio: ['pipe', 'pipe', 'inherit'] });
-  let out = '';
-  child.stdout.setEncoding('utf8').on('data', (more) => { out += more; });
-  child.stdin.write(`SET search_path = identity; BEGIN; ${text}; SELECT 'pid=' || pg_backend_pid();\n`);
-  const pid = await until(() => /pid=(\d+)/.exec(out)?.[1], 'the transaction has its locks', 120000);
-  return {
-    blocks: () => sql(`SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND ${pid} = ANY (pg_blocking_pids(pid))`) === 't',
-    end: () => new Promise((resolve) => { child.on('close', resolve); child.stdin.end('COMMIT;\n'); }),
-  };
-}
 
 test('a sign-in ends as many sessions as it takes, so that one too many, which came at once, keeps nobody out', options, async () => {
   await anew(8);

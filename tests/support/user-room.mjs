@@ -1,6 +1,6 @@
 // Accounts at their limits of users and sessions: sign-ins by the verbs that edges call, at a copy of postern-identity of the story's own, which has a limit of its own.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
 import http from 'node:http';
 import test from 'node:test';
@@ -18,6 +18,17 @@ export const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `S
 export const place = () => ({ host: `app-${ksuid()}.example.test`, route: `edghtsrt_${ksuid()}`, edge: `edghts_${ksuid()}` });
 // Sessions that were used last so many minutes ago.
 export const idle = (minutes, ...list) => sql(`UPDATE application_session SET last_active = now() - interval '${minutes} min' WHERE id IN (${list.map(({ session }) => `'${session.id}'`).join()})`);
+// A transaction of somebody else, which has done what the text says and has its locks until the end: {blocks(): does somebody wait for it? waiting(): how many wait for it, or for who does? end()}
+export async function holding(text) {
+  const child = spawn('psql', [env.DATABASE_URL, '-qAt'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let out = '';
+  child.stdout.setEncoding('utf8').on('data', (more) => { out += more; });
+  child.stdin.write(`SET search_path = identity; BEGIN; ${text}; SELECT 'pid=' || pg_backend_pid();\n`);
+  const pid = await until(() => /pid=(\d+)/.exec(out)?.[1], 'the transaction has its locks', 120000);
+  const waiting = () => Number(sql(`WITH RECURSIVE edge AS MATERIALIZED (SELECT pid, unnest(pg_blocking_pids(pid)) AS behind FROM pg_locks WHERE NOT granted),
+    waiting AS (SELECT pid FROM edge WHERE behind = ${pid} UNION SELECT edge.pid FROM edge JOIN waiting ON edge.behind = waiting.pid) SELECT count(*) FROM waiting`));
+  return { blocks: () => waiting() > 0, waiting, end: () => new Promise((resolve) => { child.on('close', resolve); child.stdin.end('COMMIT;\n'); }) };
+}
 // Of the copy; -1: it does not answer.
 export const metric = (name) => new Promise((resolve) => {
   http.get({ host: '127.0.0.1', port: PORT, path: '/metrics', agent: false }, (answer) => {

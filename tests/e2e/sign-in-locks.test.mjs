@@ -1,0 +1,66 @@
+// Users and sessions are deleted while people sign in, and while their sessions are used and checked: all take their locks in one order, so
+// that nobody waits for who waits for him. PostgreSQL finds such a circle after a second and breaks it, which costs one of them a try, and
+// everybody's questions a worker.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { elsewhere, until } from '../support/postern.mjs';
+import { holding, place, sql, userRoom } from '../support/user-room.mjs';
+
+const options = { skip: elsewhere }, MANY = 20, OK = 0, NO_CODE = 234, GONE = 238, LATE = 503;
+const room = elsewhere ? {} : await userRoom(1000), { ask, prove, redeem, users } = room;
+const deadlocks = () => Number(sql('SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()'));
+// The deletion has no more time than a statement on a slow machine, and is asked for again where it has had none left.
+const removed = (target) => until(async () => { const { status } = await room.mine.api('DELETE', target); assert.ok([204, 503].includes(status), `${target}: ${status}`); return status === 204; }, 'the deletion');
+const touch = ({ hash }) => ask('session.touch', { sessions: [{ hash, last_active_ms: Date.now() + 5000 }] });
+const checkAnew = ({ hash, route, session }, sealed) => ask('session.check', { hash, route, digest: session.digest, sealed });
+const check = ({ hash, route, session }) => ask('session.check', { hash, route, digest: session.digest });
+
+test('who signs in 20 times at once is deleted without a deadlock, and what was proved before leads to nothing', options, async () => {
+  const at = place(), first = await redeem(await prove('eve', at)), proofs = [];
+  assert.equal(first.code, OK, first.msg);
+  for (let i = 0; i < MANY + 2; i++) proofs.push(await prove('eve', at));
+  const kept = proofs.pop(), before = deadlocks();
+
+  // The first of them is in the midst of it when the deletion begins, and the others come behind that.
+  const lock = await holding(`SELECT FROM application_user WHERE id = '${first.session.user}' FOR UPDATE`);
+  let all, gone;
+  try {
+    all = [redeem(proofs.pop())];
+    await until(() => lock.waiting() >= 1, 'it waits for the row of the user');
+    gone = removed(`/app/users/${first.session.user}`);
+    await until(() => lock.waiting() >= 2, 'the deletion waits');
+    all.push(...proofs.map(redeem));
+    await until(() => lock.waiting() > 2, 'another sign-in waits');
+  } finally { await lock.end(); }
+  const answers = await Promise.all(all);
+  await gone;
+  assert.equal(deadlocks(), before, 'deadlocks');
+
+  // Whoever was in before the deletion is out with it, and nobody comes in behind it.
+  assert.deepEqual(answers.filter(({ code }) => ![OK, NO_CODE, LATE].includes(code)), []);
+  assert.equal((await redeem(kept)).code, NO_CODE, 'proved before the deletion');
+  for (const one of [first, ...answers.filter(({ code }) => code === OK)]) assert.equal((await check(one)).code, GONE);
+  assert.deepEqual(await users(), []);
+  assert.equal((await redeem(await prove('eve', at))).code, OK, 'the next one, which begins then, is good at once');
+});
+
+// Both wait for a row of the session, the deletion first; then they go on at once.
+for (const [what, target] of [['user', ({ session }) => `/app/users/${session.user}`], ['session', ({ session }) => `/app/sessions/${session.id}`]])
+  for (const [how, use, claims] of [['used', touch, 'claims'], ['checked by other rules', checkAnew, 'claims'], ['checked with its provider', checkAnew, 'NULL']])
+    test(`a ${what} is deleted while the session is ${how}, without a deadlock`, options, async () => {
+      const proof = await prove('eve'), one = await redeem(proof), before = deadlocks();
+      assert.equal(one.code, OK, one.msg);
+      sql(`UPDATE sign_in_session SET digest = 'of other rules', claims = ${claims} WHERE session_id = '${one.session.id}'`);
+      const lock = await holding(`SELECT FROM application_session WHERE id = '${one.session.id}' FOR UPDATE`);
+      let used, gone;
+      try {
+        gone = removed(target(one));
+        await until(() => lock.waiting() >= 1, 'the deletion waits');
+        used = use(one, proof.words.sealed);
+        await until(() => lock.waiting() >= 2, 'the other waits');
+      } finally { await lock.end(); }
+      assert.ok([OK, GONE, LATE].includes((await used).code));
+      await gone;
+      assert.equal(deadlocks(), before, 'deadlocks');
+      assert.equal((await check(one)).code, GONE);
+    });
