@@ -92,7 +92,7 @@ static size_t size_of(zmsg_t *msg)
     return zmsg_content_size(msg) + zmsg_size(msg) * FRAME_OVERHEAD;
 }
 
-/* The index of the lane whose turn it is, of those where something waits that may begin. -1: none. */
+/* The lane whose turn it is, of those where something waits that may begin. -1: none. */
 static int next_beside(backlog_t *self)
 {
     if (self->running[0] + self->running[1] == self->beside_max)

@@ -7,7 +7,8 @@
  * service has one worker or two, a guest waits for the slow one that runs. In each lane owners
  * take turns and have bounded room (common/bus/shares.h): an owner is a peer, and of the gateway
  * and of an edge an account that it speaks for ("edge@a ac_1"), so that one account's requests,
- * however many and slow, are one other's wait. One thread puts requests and tells that they are done; any thread takes. */
+ * however many and slow, are one other's wait. One thread puts requests and tells that they are
+ * done; any thread takes. */
 #pragma once
 
 #include "common/bus/shares.h"
