@@ -67,8 +67,8 @@ static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
 }
 
 /* Whose turn a request takes: that of its sender's key, and of a gateway or an edge that of the
- * account which it speaks for. Both may be trusted to say which: what the edge says, has its own
- * accounts take turns. */
+ * account which it speaks for. Both may be trusted to say which: it is their own
+ * accounts that take turns. */
 static void owner_of(const service_t *self, zmsg_t *msg, const char *account, char *out,
                      size_t size)
 {
@@ -133,7 +133,9 @@ static void refuse_busy(service_t *self, zmsg_t *msg, int r)
         const char *id = sender_of(msg).id;
 
         self->complain_ms = now + COMPLAIN_MS;
-        log_warn("peer=\"%s\" has as many requests waiting as one key may have: more are refused",
+        log_warn("peer=\"%s\" has as many requests waiting as one key may have, or an account that "
+                 "it asks "
+                 "for: more are refused",
                  log_quote(id, strnlen(id, 70), quoted, sizeof(quoted)));
     }
     refuse_request(self, msg, ERR_BUSY);

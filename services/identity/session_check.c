@@ -349,6 +349,19 @@ static int take_answer(crud_t *crud, run_t *run, const wait_answer_t *came)
     return r;
 }
 
+/* Has the provider said that it vouches for the session's person no more? */
+static bool is_disowned(const run_t *run, const session_t *session)
+{
+    _cleanup_(person_done) person_t now = {0};
+
+    if (run->step == PROVIDER_DONE)
+        run->sealed.engine->person(run->engine_flow, &now);
+    return run->is_told
+           && (run->step == PROVIDER_DENIED
+               || (run->step == PROVIDER_DONE
+                   && (!now.id || strcmp(now.id, session->person.id) != 0)));
+}
+
 /* The session must be checked, and the rules are there. Where newer ones came while the provider
  * was asked, nothing of what it said is kept but new tokens: they ask it themselves. */
 static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, reply_t *reply)
@@ -368,10 +381,9 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
     if (!r)
         r = judge_person(crud, run, session, is_behind, reply);
     if (r == ERR_SESSION_STALE || r == ERR_SIGN_IN_DENIED)
-        return give_turn_back(crud, session->id,
-                              run->step == PROVIDER_DENIED && run->is_told
-                                  && !session_is_beyond(session, &run->sealed),
-                              r);
+        return give_turn_back(
+            crud, session->id,
+            is_disowned(run, session) && !session_is_beyond(session, &run->sealed), r);
     return r ? r : answer_admitted(crud, session, &run->sealed, reply);
 }
 

@@ -438,12 +438,12 @@ static int find_over(crud_t *crud, PGresult **ret_res)
     return pg_exec(crud->pg, ret_res,
                    "SELECT account_id, kind FROM object_count "
                    "WHERE kind IN ('application_user', 'application_session') "
-                   "GROUP BY account_id, kind HAVING sum(n) > $1::bigint ORDER BY sum(n) DESC "
+                   "GROUP BY account_id, kind HAVING sum(n) > $1::bigint ORDER BY random() "
                    "LIMIT $2::int",
                    2, limit, most);
 }
 
-/* Nobody needs a place now, so nothing goes that is in use. */
+/* Nobody needs a place now, so no session in use goes that is somebody's only one. */
 static int tidy_over(crud_t *crud, const char *account, const kind_t *kind, int64_t until_ms,
                      reply_t *reply)
 {
@@ -459,14 +459,14 @@ static int tidy_over(crud_t *crud, const char *account, const kind_t *kind, int6
     if (r != ERR_LIMIT_EXCEEDED)
         return r;
     forget_problem(&reply->problem);
-    return 0; /* all that are left are in use */
+    return 0; /* those that were looked at are in use, each somebody's only one */
 }
 
 int user_room_tidy(crud_t *crud, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *accounts = NULL;
     _cleanup_(pgresult_clear) PGresult *over = NULL;
-    const int64_t until_ms = bus_mono_ms() + CUTS_MS;
+    int64_t until_ms;
     int r = crud->object_limit ? find_accounts(crud, &accounts) : 0;
 
     for (int i = 0; !r && accounts && i < PQntuples(accounts); i++) {
@@ -476,6 +476,7 @@ int user_room_tidy(crud_t *crud, reply_t *reply)
     }
     if (!r && crud->object_limit)
         r = find_over(crud, &over);
+    until_ms = bus_mono_ms() + CUTS_MS;
     for (int i = 0; !r && over && i < PQntuples(over); i++) {
         const char *account = PQgetvalue(over, i, 0);
         const kind_t *kind = kind_find(PQgetvalue(over, i, 1));

@@ -59,8 +59,8 @@ int user_room_widen(crud_t *crud, user_room_t *room, problem_t *problem);
 
 /* Delete some of the users who have been idle for the setting's time, of accounts that are near
  * their limit; and of those that are over one, some of what is beyond it, by the rules of
- * user_room_add, but nothing that is in use. What goes wrong with one account is logged. 0 |
- * fault. */
+ * user_room_add, but no session in use that is somebody's only one. What goes wrong with one
+ * account is logged. 0 | fault. */
 int user_room_tidy(crud_t *crud, reply_t *reply);
 
 /* Prometheus text; returns bytes written. */

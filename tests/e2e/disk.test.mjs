@@ -184,8 +184,9 @@ test('a change that does not fit on the disk is not confirmed by a hello either'
     const patch = async () => { const answer = await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: String.fromCharCode(97 + n++ % 26).repeat(65536) }); return `${answer.status} ${edgesOf(answer)}`; };
     assert.equal(await patch(), '200 1/2');
     for (const [why, hello] of Object.entries(hellos)) {
-      let said;
+      let said, tries = 0;
       do { // a worker that says nothing for a second, as one whose helper is that long in coming, is given up, and is none of the two
+        assert.ok(tries++ < 5, `${why}: ${said}`);
         const waiting = patch();
         await new Promise((resolve) => setTimeout(resolve, 150)); // it is in force, and waits
         await hello();

@@ -100,8 +100,9 @@ test('names of one account that are answered late hold up few changes of another
     return took;
   };
   // what a change takes on this machine at this moment, when nobody has late names
-  let alone = 0;
-  for (let i = 0; i < 30; i++) alone = Math.max(alone, await change());
+  const before = [];
+  for (let i = 0; i < 30; i++) before.push(await change());
+  const alone = before.sort((a, b) => a - b)[20]; // not the longest, which may be a pause of the machine
   let on = true;
   const late = Promise.all([0, 1, 2].map(async (k) => {
     for (let i = 0; on; i++) {

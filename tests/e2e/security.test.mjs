@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
-import { api, ca, edge, endpoint, env, listening, must, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+import { api, edge, endpoint, env, listening, must, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 import { DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, exchange, frame, headers } from '../support/h2raw.mjs';
 import { children } from '../support/processes.mjs';
 

@@ -1,4 +1,4 @@
-// The README's tour, and the edge's examples that go on from there, pasted as they stand there.
+// The README's tour, and the edge's examples that go on from there, pasted as they stand there but for how long they wait.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -22,6 +22,7 @@ for i in $(seq 100); do sleep 1; $2; ! grep -q /seen "$heard" || break; done; ki
 // As root: in a shell of the services' user, as the README says.
 const shell = process.getuid() ? ['bash'] : ['su', '-s', '/bin/bash', 'postern'];
 function paste(name, cwd, settings, more = '') {
+  assert.match(tour(name), /^heard=/m, 'what waits in it is as it was');
   const environment = { ...process.env, ...settings };
   for (const [key, value] of Object.entries(environment)) if (value === undefined) delete environment[key];
   const pasted = spawnSync(shell[0], shell.slice(1), { cwd, env: environment, input: tour(name) + more.replaceAll('tour.localhost', name), encoding: 'utf8', timeout: 300000 });

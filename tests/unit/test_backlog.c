@@ -154,7 +154,7 @@ static const struct {
     size_t most;
 } beside[] = {{BACKLOG_GUEST, 2}, {BACKLOG_SLOW, 1}};
 
-Test(backlog, slow_ones_and_guests_without_end_get_half_of_the_workers_and_the_others_the_rest)
+Test(backlog, slow_ones_and_guests_without_end_get_no_more_than_half_of_the_workers)
 {
     for (size_t i = 0; i < LEN(beside); i++) {
         backlog_t *backlog = backlog_new(WORKERS);

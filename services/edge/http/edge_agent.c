@@ -1,7 +1,7 @@
 /* nginx searches each request's User-Agent up to six times for names of browsers: for work-arounds
  * for Internet Explorer 6 and Safari of 2008, which have no TLS that the edge speaks, and for the
  * size of pages that the edge does not send. That was 4 % of what a request costs without what the
- * kernel does. Here the header is noted as nginx notes it, and nothing else. */
+ * kernel does. Here the first such header is noted, and nothing else. */
 #include "services/edge/http/edge_agent.h"
 
 

@@ -213,7 +213,7 @@ process_head(ngx_http_request_t *r)
     if (ctx == NULL) {
         return NGX_ERROR;
     }
-    if (r->upstream->peer.cached && !r->upstream->request_sent) {
+    if (r->upstream->peer.cached && r->upstream->peer.connection->sent == 0) {
         return refuse(r, "an answer on a kept connection before the request was sent");
     }
     head = &ctx->head;

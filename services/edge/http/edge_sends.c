@@ -6,7 +6,8 @@
  * Before nginx sends anything on a connection it asks whether it was made (getsockopt). One that is
  * kept was, and what has become of it since the send itself says. So nginx finds the request sent
  * already, and goes on from there: it keeps what the socket did not take, sends once more where
- * that failed, fails then, and dials. */
+ * that failed, fails then, and dials. That is for GET and HEAD, which may be sent again: for others
+ * nginx asks, because what fails behind a request that was sent ends it. */
 #include "services/edge/http/edge_sends.h"
 
 static ngx_http_request_t  *asked;
@@ -51,9 +52,11 @@ on_turn(ngx_event_t *event)
     if (c->send_chain == ngx_send_chain) {
         c->send_chain = send_one;
     }
-    c->log->action = "sending request to upstream";
-    u->request_sent = 1;
-    (void) ngx_output_chain(&u->output, u->request_bufs);
+    if ((r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) && u->request_bufs->next == NULL) {
+        c->log->action = "sending request to upstream";
+        u->request_sent = 1;
+        (void) ngx_output_chain(&u->output, u->request_bufs);
+    }
     c->write->handler(c->write);
 }
 

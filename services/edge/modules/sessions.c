@@ -350,8 +350,9 @@ static uint64_t worth_of_cells(const sessions_t *self, size_t set, size_t way, s
 
 /* The cells of the set, as many as are needed side by side, whose sessions were idle for longest;
  * *worth is that of the one that was active last among them. Of those that are as good the first
- * from where the session is looked for first while half of the set is free; then from its begin,
- * so that cells stay free side by side. */
+ * from where the session is looked for first while half of the set is free; then from its begin.
+ * Those of one cell are scattered, so one that needs many side by side may take another's place in
+ * a set that is not full: whoever loses it is asked for again. */
 static size_t choose_cells(const sessions_t *self, size_t set, size_t wanted, size_t cells,
                            uint64_t *worth)
 {

@@ -3,17 +3,22 @@
  * lines go through here, because which of them have something from outside nobody can tell. */
 #include "services/edge/worker/edge_log_lines.h"
 
+#include <limits.h>
+
 enum { ESCAPED = 4 };   /* bytes of \x0a */
 
+/* What a pipe takes at once (pipe(7)): of workers that share one no line is cut by another's. */
+enum { LINE_MAX_BYTES = PIPE_BUF };
 
-/* Copy n bytes of a line; out has room for all of them escaped. Returns how many it has then. */
+
+/* Copy n bytes of a line, as many as fit. Returns how many out has then. */
 static size_t
 escape(u_char *out, const u_char *line, size_t n)
 {
     static const u_char  digits[] = "0123456789abcdef";
     u_char              *p = out;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && p - out < LINE_MAX_BYTES - ESCAPED; i++) {
         if (line[i] >= ' ' && line[i] != 0x7f) {
             *p++ = line[i];
             continue;
@@ -30,7 +35,7 @@ escape(u_char *out, const u_char *line, size_t n)
 static void
 write_line(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
 {
-    u_char   out[ESCAPED * NGX_MAX_ERROR_STR + 1];
+    u_char   out[LINE_MAX_BYTES];
     ssize_t  written;
     size_t   n;
 
@@ -43,7 +48,7 @@ write_line(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
     if (len > 0 && line[len - 1] == LF) {
         len--;
     }
-    n = escape(out, line, ngx_min(len, NGX_MAX_ERROR_STR));
+    n = escape(out, line, len);
     out[n++] = LF;
     written = ngx_write_fd(log->file->fd, out, n);
     if (written == -1 && ngx_errno == NGX_ENOSPC) {
