@@ -18,7 +18,7 @@ const saml = { idp_metadata: idp?.metadata, nameid_format: EMAIL };
 const at = (to, path = '/') => `https://${to.host}:${edge.port}${path}`;
 const hostOf = (to) => new URL(at(to)).host;
 const code = (answer) => /ERR_POSTERN_\d+/.exec(answer.body)?.[0];
-const onward = (answer) => /<meta http-equiv="refresh" content="2;url=([^"]+)">/.exec(answer.body)?.[1];
+const onward = (answer) => /<meta http-equiv="refresh" content="(?:2|4|8|16);url=([^"]+)">/.exec(answer.body)?.[1];
 
 async function guarded(fields) {
   const up = await upstream((request, response) => response.end(request.url));

@@ -138,6 +138,7 @@ typedef struct edge_ctx {
     const u_char *session;     /* hash of the session that admitted it, 32 bytes; NULL: none */
     ngx_str_t again;           /* URL to sign in with as somebody else, for pages; may be empty */
     ngx_str_t onward;          /* URL to which the page of a failed sign-in goes; may be empty */
+    ngx_uint_t onward_s;       /* behind so many seconds */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     ngx_uint_t cut_for;        /* the same of an answer that was cut in the middle */
     int blocked_by;            /* module_id_t, or -1 */

@@ -182,8 +182,8 @@ write_refresh(u_char *p, u_char *end, ngx_http_request_t *r, const edge_ctx_t *c
         return p;
     }
     if (goes_on(ctx)) {
-        return ngx_slprintf(p, end, "<meta http-equiv=\"refresh\" content=\"2;url=%V\">",
-                            &ctx->onward);
+        return ngx_slprintf(p, end, "<meta http-equiv=\"refresh\" content=\"%ui;url=%V\">",
+                            ctx->onward_s, &ctx->onward);
     }
     return ctx->error == ERR_EDGE_SIGN_IN_UNAVAILABLE
            ? ngx_slprintf(p, end, "<meta http-equiv=\"refresh\" content=\"5\">") : p;

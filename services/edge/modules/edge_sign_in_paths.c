@@ -215,6 +215,14 @@ go_on(edge_sign_in_state_t *state)
 }
 
 
+/* The tabs of a browser that go on by themselves take each other's flows where these take longer:
+ * so each time that one does, the next one waits twice as long. */
+enum {
+    ONWARD_S = 2,
+    ONWARD_DOUBLED_MAX = 3
+};
+
+
 /* Does the page of a sign-in that failed go on by itself? NGX_OK | NGX_DECLINED | NGX_ERROR. */
 static ngx_int_t
 go_round(edge_sign_in_state_t *state)
@@ -228,6 +236,7 @@ go_round(edge_sign_in_state_t *state)
         return NGX_DECLINED;
     }
     edge_sign_in_go_round(r, state->ctx, state->ctx->route, &host);
+    state->ctx->onward_s = ONWARD_S << ngx_min(state->nonces->retries, ONWARD_DOUBLED_MAX);
     return state->ctx->onward.len
            ? edge_nonces_count_retry(r, state->config, state->nonces) : NGX_DECLINED;
 }
