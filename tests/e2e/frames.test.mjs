@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import test from 'node:test';
 import tls from 'node:tls';
-import { ACK, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, exchange, frame, headers } from '../support/h2raw.mjs';
+import { ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, exchange, frame, headers } from '../support/h2raw.mjs';
 import { ca, edge, elsewhere, endpoint, env, until, upstream } from '../support/postern.mjs';
 
 const skipLog = elsewhere || (env.POSTERN_LOG_DIR ? false : 'the log of the edge is not on this machine');
@@ -65,6 +65,28 @@ test('few at a time that are not taken end it as well, with the answer that keep
     await until(async () => { socket.write(Buffer.concat(pings(40))); return await counted() > before; }, 'the connection is one of those that ended so', WAIT);
     assert.equal(await counted(), before + 1);
   } finally { socket.destroy(); }
+});
+
+// Each message that has gone on opens the window of its stream again, and nothing takes what says so.
+test('small messages beside an answer that nobody takes are no flood', { timeout: 300000 }, async () => {
+  const MESSAGES = 2 * (OWN + 4 * A_STREAM), message = Buffer.alloc(20, 'm'), before = elsewhere ? 0 : await counted(), socket = await full(1);
+  let taken = 0, arrived;
+  up.server.on('request', (request) => request.url === '/app/messages' && request.on('data', (part) => { taken += part.length; arrived?.(); }));
+  const arrives = (bytes) => new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`never happened: byte ${bytes} of ${MESSAGES * message.length} arrives`)), WAIT / 4);
+    arrived = () => { if (taken === bytes) { clearTimeout(late); resolve(); } };
+  });
+  try {
+    socket.write(ask(3, '/app/messages', 'POST', END_HEADERS));
+    for (let i = 1; i <= MESSAGES; i++) {
+      const next = arrives(i * message.length);
+      socket.write(frame(DATA, 0, 3, message));
+      await next;
+    }
+    socket.write(frame(DATA, END_STREAM, 3));
+    await until(() => up.seen.some(({ url }) => url === '/app/messages'), 'all of the request', WAIT);
+  } finally { socket.destroy(); }
+  if (!elsewhere) assert.equal(await counted(), before);
 });
 
 test('who begins as many streams as there may be, and makes some frames for each, goes on', { timeout: 300000 }, async () => {

@@ -41,8 +41,8 @@ for (const target of [`https://HOST/`, 'http://HOST/', '/', 'https://nobody.exam
 test('a line without a version is refused with a status line, whatever its method', async () => {
   for (const line of ['PUT /', 'POST /x', `HEAD https://${host}/`, 'OPTIONS *', 'get /']) {
     for (const text of [await raw(host, `${line}\r\n`), await plain(`${line}\r\n`)]) {
-      assert.match(text, /^HTTP\/1\.[01] (400|505) /, line);
-      assert.match(text, /\r\nConnection: close\r\n/, line);
+      assert.match(text, /^HTTP\/1\.[01] (400|505) /, `${line}: ${text}`);
+      assert.match(text, /\r\nConnection: close\r\n/, `${line}: ${text}`);
     }
   }
 });

@@ -7,9 +7,11 @@
  * An honest client has some dozens: an acknowledgement of each of a few frames, and what a burst of
  * uploads or of refused streams makes. So there may be four for each stream that a connection may
  * have at a time, 94 KB, and more for each request that is under way, whose charge
- * (edge_share.c) has room for those, most of all while its body still comes (edge_body_memory.c):
- * messages of gRPC, of which each small one is answered by a WINDOW_UPDATE, make many while a slow
- * download on the same connection fills its socket. */
+ * (edge_share.c) has room for those.
+ *
+ * Each small message of gRPC is answered by a WINDOW_UPDATE of its stream, and a slow download on
+ * the same connection keeps all of them waiting. They only add up (RFC 9113 6.9): when many frames
+ * wait, those of a stream become one, and what they leave is used for the next ones. */
 #include "services/edge/http/edge_frames.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -17,37 +19,84 @@
 #include <ngx_http_v2_module.h>
 
 enum {
-    FRAMES_MAX = 512,        /* of a connection, */
-    FRAMES_OF_REQUEST = 64,  /* and for each request under way, */
-    FRAMES_OF_BODY = 192,    /* and for each whose body is not there yet */
+    FRAMES_MAX = 512,       /* of a connection, */
+    FRAMES_OF_REQUEST = 64, /* and for each request under way */
+    FRAMES_TO_MERGE = FRAMES_MAX / 2,
+    STREAMS = 128,              /* places of streams whose updates are merged */
+    UPDATE_SIZE = 4,            /* WINDOW_UPDATE's payload, */
+    INCREMENT_MAX = 0x7fffffff, /* and what it says at most */
     LOG_EVERY_S = 60
 };
 
+/* ---- updates of windows ---- */
 
-/* Requests whose client may still send. */
-static ngx_uint_t
-count_bodies(const ngx_http_v2_connection_t *h2c)
+static uint32_t number(const u_char *p)
 {
-    ngx_uint_t                i, n = 0;
-    ngx_http_v2_node_t       *node;
-    ngx_http_v2_srv_conf_t   *h2scf;
-
-    h2scf = ngx_http_get_module_srv_conf(h2c->http_connection->conf_ctx, ngx_http_v2_module);
-    for (i = 0; i <= h2scf->streams_index_mask; i++) {
-        for (node = h2c->streams_index[i]; node; node = node->index) {
-            n += node->stream && !node->stream->in_closed;
-        }
-    }
-    return n;
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+/* A WINDOW_UPDATE of which not a byte has gone: its bytes; NULL: something else. */
+static u_char *update_that_waits(const ngx_http_v2_out_frame_t *frame)
+{
+    const ngx_buf_t *b = frame->first->buf;
+
+    if (frame->stream || frame->blocked || frame->first != frame->last || b->pos != b->start
+        || b->last - b->pos != NGX_HTTP_V2_FRAME_HEADER_SIZE + UPDATE_SIZE
+        || b->pos[3] != NGX_HTTP_V2_WINDOW_UPDATE_FRAME) {
+        return NULL;
+    }
+    return b->pos;
+}
+
+/* Adds what one update opens to another one of the same stream. 0: it is of another one, or too
+ * much. */
+static ngx_uint_t add_update(u_char *to, const u_char *from)
+{
+    u_char *at = to + NGX_HTTP_V2_FRAME_HEADER_SIZE;
+    uint64_t sum = (uint64_t)number(at) + number(from + NGX_HTTP_V2_FRAME_HEADER_SIZE);
+
+    if (number(to + 5) != number(from + 5) || sum > INCREMENT_MAX) {
+        return 0;
+    }
+    at[0] = (u_char)(sum >> 24);
+    at[1] = (u_char)(sum >> 16);
+    at[2] = (u_char)(sum >> 8);
+    at[3] = (u_char)sum;
+    return 1;
+}
+
+/* The queue begins with the newest frame, and is sent from its end. Two streams that have one place
+ * keep more than one update each. */
+static void merge_updates(ngx_http_v2_connection_t *h2c)
+{
+    u_char *update, **newer, *newest[STREAMS] = {NULL};
+    ngx_http_v2_out_frame_t *frame, **out = &h2c->last_out;
+
+    while ((frame = *out) != NULL) {
+        update = update_that_waits(frame);
+        if (update == NULL) {
+            out = &frame->next;
+            continue;
+        }
+        newer = &newest[number(update + 5) / 2 % STREAMS];
+        if (*newer && add_update(*newer, update)) {
+            *out = frame->next;
+            frame->next = h2c->free_frames;
+            h2c->free_frames = frame;
+            continue;
+        }
+        *newer = update;
+        out = &frame->next;
+    }
+}
+
+/* ---- floods ---- */
 
 /* Those that wait, and those that nginx keeps. What waits of an answer belongs to a stream. */
-static ngx_uint_t
-count_frames(const ngx_http_v2_connection_t *h2c)
+static ngx_uint_t count_frames(const ngx_http_v2_connection_t *h2c)
 {
-    ngx_uint_t                n = 0;
-    ngx_http_v2_out_frame_t  *frame;
+    ngx_uint_t n = 0;
+    ngx_http_v2_out_frame_t *frame;
 
     for (frame = h2c->last_out; frame; frame = frame->next) {
         n += frame->stream == NULL;
@@ -58,12 +107,10 @@ count_frames(const ngx_http_v2_connection_t *h2c)
     return n;
 }
 
-
-static void
-note_end(const ngx_connection_t *c, ngx_uint_t frames)
+static void note_end(const ngx_connection_t *c, ngx_uint_t frames)
 {
-    uint64_t       *ended = &edge_vitals(ngx_worker)->flooding_clients;
-    static time_t   said;
+    uint64_t *ended = &edge_vitals(ngx_worker)->flooding_clients;
+    static time_t said;
 
     (*ended)++;
     if (said && ngx_time() - said < LOG_EVERY_S) {
@@ -73,20 +120,25 @@ note_end(const ngx_connection_t *c, ngx_uint_t frames)
     ngx_log_error(NGX_LOG_WARN, c->log, 0,
                   "postern: a connection of %V ends: its client has made %ui frames that answer "
                   "its own, such as PING, stand there at a time (number %uL; at most one line a "
-                  "minute)", &c->addr_text, frames, *ended);
+                  "minute)",
+                  &c->addr_text, frames, *ended);
 }
 
-
-ngx_uint_t
-edge_frames_are_too_many(const ngx_http_v2_connection_t *h2c)
+ngx_uint_t edge_frames_are_too_many(ngx_http_v2_connection_t *h2c)
 {
-    ngx_uint_t  frames, most = FRAMES_MAX + FRAMES_OF_REQUEST * h2c->processing;
+    ngx_uint_t frames, most = FRAMES_MAX + FRAMES_OF_REQUEST * h2c->processing;
 
-    if (h2c->frames <= most) {   /* nginx counts those of answers, too */
-        return 0;                /* the usual case */
+    if (h2c->frames <= FRAMES_TO_MERGE) { /* nginx counts those of answers, too */
+        return 0;                         /* the usual case */
+    }
+    if (h2c->free_frames == NULL) { /* the next one would be one more */
+        merge_updates(h2c);
+    }
+    if (h2c->frames <= most) {
+        return 0;
     }
     frames = count_frames(h2c);
-    if (frames <= most + FRAMES_OF_BODY * count_bodies(h2c)) {
+    if (frames <= most) {
         return 0;
     }
     note_end(h2c->connection, frames);

@@ -7,8 +7,9 @@
 
 #if (NGX_HTTP_V2)
 
-/* When frames were read: are there more that answer them than a connection may have? 1: counted,
- * and the caller ends the connection. */
-ngx_uint_t edge_frames_are_too_many(const ngx_http_v2_connection_t *h2c);
+/* When frames were read: makes one of the updates of each stream's window where many frames wait.
+ * Are there more that answer the client's than a connection may have? 1: counted, and the caller
+ * ends the connection. */
+ngx_uint_t edge_frames_are_too_many(ngx_http_v2_connection_t *h2c);
 
 #endif
