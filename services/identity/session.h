@@ -153,7 +153,7 @@ bool session_is_of_client(const session_t *self, const sealed_t *sealed);
  *   3. the room of the account (user_room_begin)
  *   4. rows of sessions, several in the order of their ids (but those that a browser had, at most
  *      four, in its order); of one application_session before object and sign_in_session
- *   5. the user's row
+ *   5. the user's row, of several in the order of their ids
  *   6. what makes room for a sign-in: rows of other users, and of other sessions of this one, where
  *      it has as many as it may have; who uses such a session then is a deadlock
  *   7. config_head, with the commit (crud_end)

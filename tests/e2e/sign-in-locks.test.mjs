@@ -87,3 +87,34 @@ for (const [what, target] of [['user', ({ session }) => `/app/users/${session.us
       assert.equal(deadlocks(), before, 'deadlocks');
       assert.equal((await check(one)).code, GONE);
     });
+
+const aged = (...list) => sql(`UPDATE application_user SET last_active = last_active - interval '1 min' WHERE id IN (${list.map(({ session }) => `'${session.user}'`).join()})`);
+// Asked for again where a statement, which waits for 5 s, was over before it was seen to wait.
+async function seenWaiting(lock, count, use) {
+  let used, over = true;
+  await until(() => {
+    if (over) {
+      over = false;
+      used = use();
+      used.finally(() => { over = true; });
+    }
+    return lock.waiting() >= count;
+  }, `${count} wait`);
+  return () => used;
+}
+
+// So two batches of the same users wait for each other in one direction only.
+test('users whose sessions were used are locked in the order of their ids', options, async () => {
+  const all = await room.signInAll(...Array.from({ length: 12 }, (_, i) => `used-${i}`)), ids = all.map(({ session }) => session.user).sort(), middle = ids[6];
+  aged(...all);
+  const lock = await holding(`SELECT FROM application_user WHERE id = '${middle}' FOR UPDATE`);
+  let free, used;
+  try {
+    do {
+      used = await seenWaiting(lock, 1, () => ask('session.touch', { sessions: all.map(({ hash }) => ({ hash, last_active_ms: Date.now() + 5000 })) }));
+      free = sql(`SELECT id FROM application_user WHERE id IN (${ids.map((id) => `'${id}'`).join()}) ORDER BY id FOR UPDATE SKIP LOCKED`).split('\n');
+    } while (!lock.waiting());
+  } finally { await lock.end(); }
+  assert.ok([OK, LATE].includes((await used()).code));
+  assert.deepEqual(free, ids.slice(7));
+});
