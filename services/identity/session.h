@@ -91,6 +91,11 @@ bool session_is_beside(const session_t *self, const sealed_t *sealed);
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
 int session_end(crud_t *crud, const session_t *session, problem_t *problem);
 
+/* What a request was to end is gone already, perhaps by an earlier try of it whose answer still
+ * waits for edges, or was lost: this one waits for them too, up to the newest change there is. 0 |
+ * fault. */
+int session_answer_gone(crud_t *crud, reply_t *reply);
+
 /* Of rows s of sign_in_session and u of application_user: the address that its provider vouched for
  * to this session, or ''. */
 #define SESSION_SUBJECT                                                                            \
