@@ -51,9 +51,9 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
     if (!text || !reply->body)
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, bus_now_ms());
-    /* Rows are locked in the order of session.h, sessions and users each in that of their ids: edges
-     * touch the same ones at once. What moves on by less than a second changes nothing that anybody
-     * reads. */
+    /* Rows are locked in the order of session.h, sessions and users each in that of their ids:
+     * edges touch the same ones at once. What moves on by less than a second changes nothing that
+     * anybody reads. */
     return pg_exec(
         crud->pg, NULL,
         "WITH given AS (SELECT e->>'hash' AS hash, "
