@@ -55,8 +55,9 @@ static json_t *hashes_of(const shown_t *shown)
 }
 
 /* Nobody else signs in as the person meanwhile, so the oldest that session_end_oldest finds are
- * among these. Of whichever form the name is: who differs in that alone is hardly ever there. An
- * array, for which PostgreSQL never plans to read all sessions. */
+ * among these. Of whichever form the name is: who differs in that alone is hardly ever there. For
+ * an array PostgreSQL never plans to read all sessions; and without the account it would read the
+ * index of all of them for a user. */
 int session_lock_old(crud_t *crud, const sealed_t *sealed, const person_t *person,
                      const json_t *cookies)
 {
@@ -75,9 +76,10 @@ int session_lock_old(crud_t *crud, const sealed_t *sealed, const person_t *perso
     return pg_defer(crud->pg,
                     "SELECT 1 FROM application_session WHERE id = ANY (ARRAY("
                     "SELECT o.id FROM application_user u CROSS JOIN LATERAL "
-                    "     (SELECT id FROM application_session WHERE application_user_id = u.id "
-                    "     ORDER BY created_at DESC, id DESC OFFSET $5::int LIMIT $6::int) o "
-                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
+                    "     (SELECT id FROM application_session WHERE account_id = $1 "
+                    "     AND application_user_id = u.id ORDER BY created_at DESC, id DESC "
+                    "     OFFSET $5::int LIMIT $6::int) o WHERE u.account_id = $1 AND "
+                    "u.provider_url = $2 AND u.provider_user_id = $3 "
                     "AND u.identity_provider->>'name' = $4 "
                     "UNION SELECT id FROM application_session WHERE account_id = $1 "
                     "AND edge_id = $7 AND token_hash = ANY (ARRAY("
