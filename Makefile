@@ -148,7 +148,7 @@ XML_SRC   := $(filter-out services/xml/main.c services/xml/sandbox.c,$(wildcard 
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
 UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/cli/health.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,gone_turns.c key_waits.c person.c rules_newest.c session.c session_provider.c session_tokens.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c user_jwt.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/ready_keys.c services/routes/saml_keys.c services/routes/sign_in_module.c services/routes/x509.c services/identity/browser.c $(XML_SRC))
 # The engine of OpenID Connect, which is pure.
-OIDC_SRC  := $(wildcard services/identity/oidc*.c) services/identity/provider_cache.c services/identity/provider_text.c services/identity/person.c
+OIDC_SRC  := $(wildcard services/identity/oidc*.c) $(wildcard services/identity/provider_*.c) services/identity/person.c
 UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))
 # That of SAML, which is pure, too.
 SAML_SRC  := $(wildcard services/identity/saml*.c)

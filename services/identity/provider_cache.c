@@ -1,50 +1,23 @@
-#include "services/identity/provider_cache.h"
+/* Documents of identity providers, for which account each counts, and who gives way to new ones. */
+#include "services/identity/provider_cache_internal.h"
 #include "common/base/cleanup.h"
 #include "common/base/invariant.h"
 #include "common/base/memory.h"
 
 #include <ctype.h>
-#include <pthread.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum {
-    SHARED_DOCUMENTS = 1000,
-    SHARED_BYTES = 32 << 20,
-    TURNS = 8192,    /* fetches out of turn that are remembered, and as many of what for */
-    FETCHES = 8192,  /* that are under way */
-    SORT_FETCH = -1, /* where an asker stands otherwise */
-    SORT_VAIN = -2,  /* the same */
-    SORT_FAILED = -3,
-    DOUBTS = 2
-};
+enum { SHARED_DOCUMENTS = 1000, SHARED_BYTES = 32 << 20 };
 
 /* An account that documents count for; there are no more of them than documents. */
-typedef struct owner {
+struct owner {
     uint64_t hash; /* of the account */
     size_t count, bytes;
-} owner_t;
+};
 
-/* Fetches out of turn of an account, asker, doubt and document: each moves the time on by what lies
- * between two, and it may be ahead of now by as many as may come at once. Or what such a fetch was
- * for, until that may be new again; or a document that a fetch has not brought. Two that have the
- * same place do not hold each other up: the newer one takes it. */
-typedef struct turn {
-    uint64_t hash; /* of all that it is about */
-    int64_t until_s;
-} turn_t;
-
-/* A fetch that is under way, of an account and a document; in its place as a turn is. */
-typedef struct fetching {
-    uint64_t hash;   /* of both */
-    uint64_t number; /* 0: none is */
-    unsigned flows;  /* that take part in it */
-    int64_t began_s;
-} fetching_t;
-
-typedef struct entry {
+struct entry {
     uint64_t owner; /* hash of the account that it counts for */
     char *name;     /* kind, a line end, name */
     char *text;
@@ -53,23 +26,9 @@ typedef struct entry {
     uint64_t fetch; /* that brought it */
     int64_t fetched_s, life_s;
     int64_t retry_s; /* not before: somebody is fetching it, or it just failed */
-} entry_t;
-
-struct provider_cache {
-    pthread_mutex_t lock;
-    entry_t *entries;
-    size_t count, count_max, bytes, bytes_max;
-    owner_t *owners;
-    size_t owner_count;
-    turn_t *turns, *vains, *failures; /* fetches; what for; of what in vain: by themselves, so that
-                                         none takes the others' places */
-    fetching_t *fetches;
-    uint64_t fetch_count;                            /* that there were */
-    unsigned char secret[crypto_shorthash_KEYBYTES]; /* of hashes, which nobody else can tell */
-    uint64_t uses;
 };
 
-static uint64_t hash_of(const provider_cache_t *self, const char *text)
+uint64_t provider_cache_hash(const provider_cache_t *self, const char *text)
 {
     unsigned char out[crypto_shorthash_BYTES];
     uint64_t hash;
@@ -77,6 +36,26 @@ static uint64_t hash_of(const provider_cache_t *self, const char *text)
     crypto_shorthash(out, (const unsigned char *)text, strlen(text), self->secret);
     memcpy(&hash, out, sizeof(hash));
     return hash;
+}
+
+uint64_t provider_cache_hash_of_use(const provider_cache_t *self, int sort, const char *account,
+                                    const char *kind, const char *name, const char *part)
+{
+    size_t size = strlen(account) + strlen(kind) + strlen(name) + strlen(part) + 32;
+    char *text = malloc(size);
+    uint64_t hash;
+
+    if (!text)
+        return 0;
+    snprintf(text, size, "%s\n%d\n%s\n%s\n%s", account, sort, kind, name, part);
+    hash = provider_cache_hash(self, text);
+    free(text);
+    return hash;
+}
+
+bool provider_cache_is_ahead(int64_t at_s, int64_t now_s, int64_t most_s)
+{
+    return at_s - now_s > most_s + PROVIDER_CACHE_FETCH_MAX_S;
 }
 
 provider_cache_t *provider_cache_new(size_t count, size_t bytes)
@@ -89,10 +68,8 @@ provider_cache_t *provider_cache_new(size_t count, size_t bytes)
         memory_need(calloc(count ? count : 1, sizeof(*self->entries)), "the cache of providers");
     self->owners =
         memory_need(calloc(count ? count : 1, sizeof(*self->owners)), "the cache of providers");
-    self->turns = memory_need(calloc(TURNS, sizeof(*self->turns)), "the cache of providers");
-    self->vains = memory_need(calloc(TURNS, sizeof(*self->vains)), "the cache of providers");
-    self->failures = memory_need(calloc(TURNS, sizeof(*self->failures)), "the cache of providers");
-    self->fetches = memory_need(calloc(FETCHES, sizeof(*self->fetches)), "the cache of providers");
+    provider_turns_init(&self->turns);
+    provider_fetches_init(&self->fetches);
     randombytes_buf(self->secret, sizeof(self->secret));
     pthread_mutex_init(&self->lock, NULL);
     return self;
@@ -171,10 +148,8 @@ void provider_cache_destroy(provider_cache_t **self_p)
     pthread_mutex_destroy(&self->lock);
     free(self->entries);
     free(self->owners);
-    free(self->turns);
-    free(self->vains);
-    free(self->failures);
-    free(self->fetches);
+    provider_turns_done(&self->turns);
+    provider_fetches_done(&self->fetches);
     free(self);
 }
 
@@ -229,7 +204,7 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *accoun
     if (entry)
         state = entry_state(entry, now_s);
     if (entry && state != PROVIDER_CACHE_NONE) {
-        entry_share(self, entry, hash_of(self, account));
+        entry_share(self, entry, provider_cache_hash(self, account));
         entry->used = ++self->uses;
         *ret_text = malloc(entry->len + 1);
         *ret_len = entry->len;
@@ -240,182 +215,6 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *accoun
     }
     pthread_mutex_unlock(&self->lock);
     return state;
-}
-
-/* ---- fetches ---- */
-
-/* Hash of a document of an account, of a sort of use, and of what of the document it is about ("":
- * all). 0: no memory. */
-static uint64_t hash_of_use(const provider_cache_t *self, int sort, const char *account,
-                            const char *kind, const char *name, const char *part)
-{
-    size_t size = strlen(account) + strlen(kind) + strlen(name) + strlen(part) + 32;
-    char *text = malloc(size);
-    uint64_t hash;
-
-    if (!text)
-        return 0;
-    snprintf(text, size, "%s\n%d\n%s\n%s\n%s", account, sort, kind, name, part);
-    hash = hash_of(self, text);
-    free(text);
-    return hash;
-}
-
-/* Who asks may have begun before what is remembered; a clock that was set back by more makes nobody
- * wait. */
-static bool is_ahead(int64_t at_s, int64_t now_s, int64_t most_s)
-{
-    return at_s - now_s > most_s + PROVIDER_CACHE_FETCH_MAX_S;
-}
-
-/* Take part in the fetch that is under way. Its number; 0: none is. */
-static uint64_t fetch_join(provider_cache_t *self, uint64_t hash, int64_t now_s)
-{
-    fetching_t *one = &self->fetches[hash % FETCHES];
-
-    if (!one->number || one->hash != hash || is_ahead(one->began_s, now_s, 0)
-        || now_s - one->began_s >= PROVIDER_CACHE_FETCH_MAX_S)
-        return 0;
-    one->flows++;
-    return one->number;
-}
-
-/* Its number says which place it has, and of two which one is the later. */
-static uint64_t fetch_add(provider_cache_t *self, uint64_t hash, int64_t now_s)
-{
-    const uint64_t number = ++self->fetch_count * FETCHES + hash % FETCHES;
-
-    self->fetches[hash % FETCHES] =
-        (fetching_t){.hash = hash, .number = number, .flows = 1, .began_s = now_s};
-    return number;
-}
-
-bool provider_cache_begin(provider_cache_t *self, const char *account, const char *kind,
-                          const char *name, int64_t now_s, uint64_t *ret_fetch)
-{
-    uint64_t hash = self ? hash_of_use(self, SORT_FETCH, account, kind, name, "") : 0;
-    bool is_first;
-
-    *ret_fetch = 0;
-    if (!hash)
-        return true;
-    pthread_mutex_lock(&self->lock);
-    *ret_fetch = fetch_join(self, hash, now_s);
-    is_first = !*ret_fetch;
-    if (is_first)
-        *ret_fetch = fetch_add(self, hash, now_s);
-    pthread_mutex_unlock(&self->lock);
-    return is_first;
-}
-
-void provider_cache_end(provider_cache_t *self, uint64_t fetch, bool is_there)
-{
-    fetching_t *one;
-
-    if (!self || !fetch)
-        return;
-    one = &self->fetches[fetch % FETCHES];
-    pthread_mutex_lock(&self->lock);
-    if (one->number == fetch && (is_there || !--one->flows))
-        *one = (fetching_t){0};
-    pthread_mutex_unlock(&self->lock);
-}
-
-/* Take a turn, if there is one now, and as many as are to be left. */
-static bool turn_take(provider_cache_t *self, uint64_t hash, provider_doubt_t doubt, int left,
-                      int64_t now_s)
-{
-    const bool is_rare = doubt == PROVIDER_DOUBT_WRONG;
-    const int64_t between_s = is_rare ? PROVIDER_CACHE_WRONG_S : PROVIDER_CACHE_AGAIN_S;
-    const int64_t at_once = is_rare ? 1 : PROVIDER_CACHE_SPARE;
-    turn_t *turn = &self->turns[hash % TURNS];
-    int64_t until_s = now_s;
-
-    if (turn->hash == hash && turn->until_s > now_s
-        && !is_ahead(turn->until_s, now_s, at_once * between_s))
-        until_s = turn->until_s;
-    if (until_s - now_s > (at_once - 1 - left) * between_s)
-        return false;
-    *turn = (turn_t){.hash = hash, .until_s = until_s + between_s};
-    return true;
-}
-
-/* Is it among those that are remembered for that long? */
-static bool is_remembered(const turn_t turns[], uint64_t hash, int64_t now_s, int64_t most_s)
-{
-    const turn_t *turn = &turns[hash % TURNS];
-
-    return turn->hash == hash && turn->until_s > now_s && !is_ahead(turn->until_s, now_s, most_s);
-}
-
-/* A fetch out of turn, if there is a turn now. Its number, or 0. Whoever makes up one key id after
- * another has turns for as many as he likes, and what is fetched for him is there for everybody;
- * whoever names the same one again leaves some to those who name one that is new. */
-static uint64_t fetch_again(provider_cache_t *self, const provider_wanted_t *wanted, uint64_t fetch,
-                            int64_t now_s)
-{
-    const int sort = DOUBTS * (int)wanted->asker + (int)wanted->doubt;
-    const uint64_t turn = hash_of_use(self, sort, wanted->account, wanted->kind, wanted->name, "");
-    const uint64_t vain = hash_of_use(self, SORT_VAIN, wanted->account, wanted->kind, wanted->name,
-                                      wanted->lacks ? wanted->lacks : "");
-    const bool lacks = wanted->doubt == PROVIDER_DOUBT_LACKS;
-    const bool is_again = lacks && is_remembered(self->vains, vain, now_s, PROVIDER_CACHE_VAIN_S);
-
-    if (!turn || !vain || !fetch
-        || !turn_take(self, turn, wanted->doubt, is_again ? PROVIDER_CACHE_LEFT : 0, now_s))
-        return 0;
-    if (lacks && !is_again)
-        self->vains[vain % TURNS] =
-            (turn_t){.hash = vain, .until_s = now_s + PROVIDER_CACHE_VAIN_S};
-    return fetch_add(self, fetch, now_s);
-}
-
-provider_again_t provider_cache_again(provider_cache_t *self, const provider_wanted_t *wanted,
-                                      int64_t now_s, uint64_t *ret_fetch)
-{
-    provider_again_t again = PROVIDER_AGAIN_WAIT;
-    uint64_t fetch;
-
-    *ret_fetch = 0;
-    if (!self)
-        return PROVIDER_AGAIN_FETCH;
-    fetch = hash_of_use(self, SORT_FETCH, wanted->account, wanted->kind, wanted->name, "");
-    pthread_mutex_lock(&self->lock);
-    if (fetch && wanted->waits < PROVIDER_CACHE_WAITS_MAX)
-        *ret_fetch = fetch_join(self, fetch, now_s);
-    if (!*ret_fetch) {
-        *ret_fetch = fetch_again(self, wanted, fetch, now_s);
-        again = *ret_fetch ? PROVIDER_AGAIN_FETCH : PROVIDER_AGAIN_NO;
-    }
-    pthread_mutex_unlock(&self->lock);
-    return again;
-}
-
-void provider_cache_fail(provider_cache_t *self, const char *account, const char *kind,
-                         const char *name, int64_t now_s)
-{
-    const uint64_t hash = self ? hash_of_use(self, SORT_FAILED, account, kind, name, "") : 0;
-
-    if (!hash)
-        return;
-    pthread_mutex_lock(&self->lock);
-    self->failures[hash % TURNS] =
-        (turn_t){.hash = hash, .until_s = now_s + PROVIDER_CACHE_FAILED_S};
-    pthread_mutex_unlock(&self->lock);
-}
-
-bool provider_cache_failed(provider_cache_t *self, const char *account, const char *kind,
-                           const char *name, int64_t now_s)
-{
-    const uint64_t hash = self ? hash_of_use(self, SORT_FAILED, account, kind, name, "") : 0;
-    bool has_failed;
-
-    if (!hash)
-        return false;
-    pthread_mutex_lock(&self->lock);
-    has_failed = is_remembered(self->failures, hash, now_s, PROVIDER_CACHE_FAILED_S);
-    pthread_mutex_unlock(&self->lock);
-    return has_failed;
 }
 
 /* ---- room ---- */
@@ -504,7 +303,7 @@ void provider_cache_put(provider_cache_t *self, const char *account, const char 
     old = entry_find(self, kind, name);
     is_late = old && document->fetch && document->fetch <= old->fetch;
     if (!is_late && made.bytes <= self->bytes_max)
-        entry_replace(self, old, &made, hash_of(self, account));
+        entry_replace(self, old, &made, provider_cache_hash(self, account));
     else
         entry_drop(&made);
     pthread_mutex_unlock(&self->lock);

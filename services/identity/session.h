@@ -62,7 +62,22 @@ void session_act_as(session_act_t *self, crud_t *crud, const char *account, cons
 /* The end: crud's request is that of before. */
 void session_act_done(session_act_t *self);
 
-/* In a transaction, behind user_room_begin: make or update the user that the newcomer is, and make
+/* In the transaction of a sign-in, behind user_room_begin, before it changes anything: lock the
+ * sessions that give way to it, all in their order (below): of the person the oldest beyond the
+ * bound (user-sessions), and those of the cookies that the browser has shown (one value or a list,
+ * of which four count). 0 | -ENOMEM | fault. */
+int session_lock_old(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                     const json_t *cookies);
+/* Then end those of the cookies: the new sign-in takes the place of the session that the browser
+ * had here, or at another route whose cookie has the same name. Which of them are over already is
+ * no matter. 0 | fault. */
+int session_end_old(crud_t *crud, const sealed_t *sealed, const json_t *cookies,
+                    problem_t *problem);
+/* And make room for another session of the user: the oldest beyond the bound end, some of them
+ * where there are many. 0 | fault. */
+int session_end_oldest(crud_t *crud, const char *user, problem_t *problem);
+
+/* In a transaction, behind session_end_old: make or update the user that the newcomer is, and make
  * a session of his. token: the cookie's value. 0 | ERR_LIMIT_EXCEEDED, as user_room_add | PG_AGAIN
  * | fault. */
 int session_make(crud_t *crud, const sealed_t *sealed, struct user_room *room,
@@ -75,6 +90,11 @@ bool session_is_beside(const session_t *self, const sealed_t *sealed);
 
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
 int session_end(crud_t *crud, const session_t *session, problem_t *problem);
+
+/* What a request was to end is gone already, perhaps by an earlier try of it whose answer still
+ * waits for edges, or was lost: this one waits for them too, up to the newest change there is. 0 |
+ * fault. */
+int session_answer_gone(crud_t *crud, reply_t *reply);
 
 /* Of rows s of sign_in_session and u of application_user: the address that its provider vouched for
  * to this session, or ''. */
@@ -151,11 +171,10 @@ bool session_is_of_client(const session_t *self, const sealed_t *sealed);
  *      whose session at the provider is not known
  *   2. the session at the provider, or the name there (session_lock_provider)
  *   3. the room of the account (user_room_begin)
- *   4. rows of sessions, several in the order of their ids (but those that a browser had, at most
- *      four, in its order); of one application_session before object and sign_in_session
- *   5. the user's row
- *   6. what makes room for a sign-in: rows of other users, and of other sessions of this one, where
- *      it has as many as it may have; who uses such a session then is a deadlock
+ *   4. rows of sessions, several in the order of their ids; of one application_session before
+ *      object and sign_in_session. Those that give way to a sign-in, too (session_lock_old)
+ *   5. the user's row, of several in the order of their ids
+ *   6. what makes room for a sign-in in its account: rows of other users, and of their sessions
  *   7. config_head, with the commit (crud_end)
  *
  * Making room in an account finds rows in no order, and skips what is locked. */

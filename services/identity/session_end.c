@@ -94,9 +94,7 @@ static bool is_shown_where_it_is(crud_t *crud, const request_t *request, const s
     return !r && session_is_beside(session, &sealed);
 }
 
-/* It is gone already, perhaps by an earlier try of the same request whose answer still waits for
- * edges, or was lost: this one waits for them too, up to the newest change there is. */
-static int answer_gone(crud_t *crud, reply_t *reply)
+int session_answer_gone(crud_t *crud, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r = pg_exec(crud->pg, &res, "SELECT revision FROM config_head", 0);
@@ -125,7 +123,7 @@ static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run
     if (!r && text_of(request, "sealed"))
         *ret_run = begin_leaving(crud, request, &session, reply->revision);
     *ended = !r || r == ERR_SESSION_GONE;
-    return r == ERR_SESSION_GONE ? answer_gone(crud, reply) : r;
+    return r == ERR_SESSION_GONE ? session_answer_gone(crud, reply) : r;
 }
 
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)

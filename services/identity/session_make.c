@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OLDEST_MAX = 32 /* sessions of a user that one sign-in ends */ };
-
 static const char *or_empty(const char *text)
 {
     return text ? text : "";
@@ -264,28 +262,6 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const request_t *requ
                         2, id, revision);
 }
 
-/* Make room for another session of the user: the oldest beyond the bound end, some of them where
- * there are many. Whoever updates the user's row, as find_user does, is the only one meanwhile. */
-static int end_oldest(crud_t *crud, const char *user, problem_t *problem)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char room[16], most[16];
-    int r;
-
-    snprintf(room, sizeof(room), "%d", sign_in_user_sessions() - 1);
-    snprintf(most, sizeof(most), "%d", OLDEST_MAX);
-    r = pg_exec(crud->pg, &res,
-                "SELECT id FROM application_session WHERE application_user_id = $1 "
-                "ORDER BY created_at DESC, id DESC OFFSET $2::int LIMIT $3::int",
-                3, user, room, most);
-    for (int i = 0; !r && i < PQntuples(res); i++) {
-        r = crud_remove(crud, kind_find("application_session"), PQgetvalue(res, i, 0), problem);
-        if (r == ERR_NOT_FOUND)
-            r = 0; /* another transaction has ended it */
-    }
-    return r;
-}
-
 int session_make(crud_t *crud, const sealed_t *sealed, user_room_t *room, const request_t *request,
                  const char *token, problem_t *problem)
 {
@@ -300,7 +276,7 @@ int session_make(crud_t *crud, const sealed_t *sealed, user_room_t *room, const 
     if (r)
         return r;
     session_act_as(&act, crud, sealed->account, made.user, person_vouched_email(person), "SIGN_IN");
-    r = end_oldest(crud, made.user, problem);
+    r = session_end_oldest(crud, made.user, problem);
     if (!r)
         r = add_object(crud, sealed, &made, room, problem, &row);
     session_act_done(&act);

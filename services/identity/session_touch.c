@@ -51,8 +51,9 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
     if (!text || !reply->body)
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, bus_now_ms());
-    /* Rows are locked in the order of session.h, and of their ids: edges touch the same sessions at
-     * once. What moves on by less than a second changes nothing that anybody reads. */
+    /* Rows are locked in the order of session.h, sessions and users each in that of their ids:
+     * edges touch the same ones at once. What moves on by less than a second changes nothing that
+     * anybody reads. */
     return pg_exec(
         crud->pg, NULL,
         "WITH given AS (SELECT e->>'hash' AS hash, "
@@ -68,8 +69,9 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
         "     greatest(a.last_active, date_trunc('second', to_timestamp(m.ms / 1000.0))) "
         "     FROM mine m WHERE a.id = m.session_id RETURNING a.application_user_id, "
         "     a.last_active), "
-        "users AS MATERIALIZED (SELECT u.id, max(s.last_active) AS last FROM application_user u "
-        "     JOIN shown s ON s.application_user_id = u.id GROUP BY u.id) "
+        "users AS MATERIALIZED (SELECT u.id, s.last FROM application_user u "
+        "     JOIN (SELECT application_user_id AS id, max(last_active) AS last FROM shown GROUP BY "
+        "     1) s ON s.id = u.id AND s.last > u.last_active ORDER BY u.id FOR NO KEY UPDATE OF u) "
         "UPDATE application_user u SET last_active = users.last FROM users "
         "WHERE u.id = users.id AND u.last_active < users.last",
         2, text, now);

@@ -25,7 +25,8 @@ typedef struct ending {
     const oidc_logout_t *said;
     const char *account, *issuer;
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE]; /* as session_provider_hashes */
-    char token[WORDS_HEX_SIZE];                            /* what tells it from others */
+    char token[WORDS_HEX_SIZE];                            /* what tells it from others: its jti */
+    char text[WORDS_HEX_SIZE];                             /* SHA-256 of it, as it came */
     char person[WORDS_HEX_SIZE]; /* whose sign-ins lead to nothing: session_person_hash, of a token
                                     with sid session_sidless_hash; "": it names nobody */
 } ending_t;
@@ -85,7 +86,7 @@ static int wait_for_key(crud_t *crud, run_t *run, run_t **run_p)
     return r;
 }
 
-static void set_ending(ending_t *self, const run_t *run)
+static void set_ending(ending_t *self, const run_t *run, const request_t *request)
 {
     const char *client = json_string_value(json_object_get(run->sealed.config, "client_id"));
     char id[2 * OIDC_ID_MAX];
@@ -100,6 +101,7 @@ static void set_ending(ending_t *self, const run_t *run)
     session_provider_hash(self->client, self->said->sid, self->provider);
     snprintf(id, sizeof(id), "jti\n%s", self->said->jti);
     session_provider_hash(self->client, id, self->token);
+    words_hex(json_string_value(json_object_get(request->body, "token")), self->text);
     who = (person_t){.provider_name = "oidc",
                      .provider_url = (char *)self->issuer,
                      .id = (char *)self->said->sub};
@@ -109,14 +111,18 @@ static void set_ending(ending_t *self, const run_t *run)
         session_sidless_hash(self->account, &who, self->person);
 }
 
-/* Was the token taken before? 0 | ERR_SIGN_IN_PROVIDER | fault. */
-static int check_token_is_new(crud_t *crud, const ending_t *ending, problem_t *problem)
+/* Was the token carried out before? Then its answer was lost, and the provider has sent it again:
+ * it is told so. Another one with the same jti is refused. 0 | ERR_SIGN_IN_PROVIDER | fault. */
+static int find_carried_out(crud_t *crud, const ending_t *ending, problem_t *problem,
+                            bool *ret_carried_out)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(crud->pg, &res, "SELECT 1 FROM sign_in_logout WHERE token_hash = $1", 1,
+    int r = pg_exec(crud->pg, &res,
+                    "SELECT coalesce(text_hash, '') FROM sign_in_logout WHERE token_hash = $1", 1,
                     ending->token);
 
-    if (r || !PQntuples(res))
+    *ret_carried_out = !r && PQntuples(res);
+    if (!*ret_carried_out || words_equal(PQgetvalue(res, 0, 0), ending->text))
         return r;
     return problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
                        "the logout token is not valid: its jti was used before");
@@ -130,11 +136,12 @@ static int remember_token(crud_t *crud, const ending_t *ending)
 
     snprintf(until, sizeof(until), "%" PRId64, ending->said->too_old_s);
     return pg_exec(crud->pg, NULL,
-                   "INSERT INTO sign_in_logout (token_hash, provider_hash, before_ms, expires_at) "
-                   "VALUES ($1, $2, floor(1000 * extract(epoch FROM clock_timestamp())), "
-                   "greatest(to_timestamp($3::bigint), now() + interval '10 min')) "
+                   "INSERT INTO sign_in_logout (token_hash, provider_hash, before_ms, expires_at, "
+                   "text_hash) VALUES ($1, $2, "
+                   "floor(1000 * extract(epoch FROM clock_timestamp())), "
+                   "greatest(to_timestamp($3::bigint), now() + interval '10 min'), $4) "
                    "ON CONFLICT DO NOTHING",
-                   3, ending->token, ending->provider, until);
+                   4, ending->token, ending->provider, until, ending->text);
 }
 
 /* Some of the sessions that are to end. Of a person whose session at the provider the token names,
@@ -188,16 +195,21 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     return r;
 }
 
-static int finish_logout(crud_t *crud, const run_t *run, reply_t *reply)
+/* What ended nothing waits for edges, too: the sessions may have ended by the same token a moment
+ * ago, or by something else. */
+static int finish_logout(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
 {
     ending_t ending;
-    bool more = true;
+    bool is_done = false, more;
     int r;
 
-    set_ending(&ending, run);
-    r = check_token_is_new(crud, &ending, &reply->problem);
+    set_ending(&ending, run, request);
+    r = find_carried_out(crud, &ending, &reply->problem, &is_done);
+    more = !is_done;
     while (!r && more)
         r = end_batch(crud, &ending, reply, &more);
+    if (!r && !reply->revision)
+        r = session_answer_gone(crud, reply);
     if (!r && !(reply->body = json_object()))
         r = -ENOMEM;
     return r;
@@ -226,5 +238,5 @@ int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply)
     }
     if (!r)
         r = run_refusal(run, &reply->problem);
-    return r ? r : finish_logout(crud, run, reply);
+    return r ? r : finish_logout(crud, run, request, reply);
 }

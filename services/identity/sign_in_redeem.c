@@ -11,51 +11,13 @@
 #include <sodium.h>
 #include <string.h>
 
-enum { WHY_SIZE = 200, OLD_MAX = 4 };
-
-static int end_one(crud_t *crud, const sealed_t *sealed, const char *old, problem_t *problem)
-{
-    _cleanup_(session_done) session_t session = {0};
-    char hex[WORDS_HEX_SIZE];
-    session_act_t act;
-    int r;
-
-    if (!words_is_token(old, WORDS_TOKEN_LEN))
-        return 0;
-    words_hex(old, hex);
-    r = session_load(crud, hex, &session);
-    if (r || !session_is_beside(&session, sealed))
-        return r == ERR_SESSION_GONE ? 0 : r;
-    session_act_as(&act, crud, session.account, session.user, person_vouched_email(&session.person),
-                   "SIGN_IN");
-    r = session_end(crud, &session, problem);
-    session_act_done(&act);
-    return r == ERR_SESSION_GONE ? 0 : r;
-}
-
-/* A new sign-in takes the place of the session that the browser had here, or at another route whose
- * cookie has the same name; of all of them, where it has shown several. */
-static int end_old(crud_t *crud, const sealed_t *sealed, const request_t *request,
-                   problem_t *problem)
-{
-    const json_t *old = json_object_get(request->body, "old"), *each;
-    size_t i;
-    int r = 0;
-
-    if (json_is_string(old))
-        return end_one(crud, sealed, json_string_value(old), problem);
-    json_array_foreach(old, i, each)
-    {
-        if (!r && i < OLD_MAX)
-            r = end_one(crud, sealed, json_string_value(each), problem);
-    }
-    return r;
-}
+enum { WHY_SIZE = 200 };
 
 /* 0 | ERR_SIGN_IN_CODE, ERR_SIGN_IN_DENIED: to be committed, so that the code is gone | other. */
 static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request, const char *token,
                   proven_t *proven, user_room_t *room, problem_t *problem)
 {
+    const json_t *old = json_object_get(request->body, "old");
     char why[WHY_SIZE] = "";
     int r;
 
@@ -71,7 +33,9 @@ static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request
     if (!r)
         r = user_room_begin(crud, room);
     if (!r)
-        r = end_old(crud, sealed, request, problem);
+        r = session_lock_old(crud, sealed, &proven->person, old);
+    if (!r)
+        r = session_end_old(crud, sealed, old, problem);
     return r ? r : session_make(crud, sealed, room, request, token, problem);
 }
 

@@ -87,3 +87,75 @@ for (const [what, target] of [['user', ({ session }) => `/app/users/${session.us
       assert.equal(deadlocks(), before, 'deadlocks');
       assert.equal((await check(one)).code, GONE);
     });
+
+// Of a copy in which a user may have two sessions.
+const aged = (...list) => sql(`UPDATE application_user SET last_active = last_active - interval '1 min' WHERE id IN (${list.map(({ session }) => `'${session.user}'`).join()})`);
+// Asked for again where a statement, which waits for 5 s, was over before it was seen to wait.
+async function seenWaiting(lock, count, use) {
+  let used, over = true;
+  await until(() => {
+    if (over) {
+      over = false;
+      used = use();
+      used.finally(() => { over = true; });
+    }
+    return lock.waiting() >= count;
+  }, `${count} wait`);
+  return () => used;
+}
+
+test('a user of the following may have two sessions', options, () => room.anew(1000, { POSTERN_USER_SESSIONS: '2' }));
+
+for (const [how, use, claims] of [['used', touch, 'claims'], ['checked with its provider', checkAnew, 'NULL']])
+  test(`a sign-in ends the user's oldest session while that is ${how}, without a deadlock`, options, async () => {
+    const at = place(), proof = await prove('eve', at), oldest = await redeem(proof), newer = await redeem(await prove('eve', at)), before = deadlocks();
+    assert.deepEqual([oldest.code, newer.code], [OK, OK]);
+    sql(`UPDATE sign_in_session SET digest = 'of other rules', claims = ${claims} WHERE session_id = '${oldest.session.id}'`);
+    aged(oldest);
+    const lock = await holding(`SELECT FROM application_user WHERE id = '${oldest.session.user}' FOR UPDATE`);
+    let signIn, used;
+    try {
+      const proofs = [];
+      for (let i = 0; i < MANY; i++) proofs.push(await prove('eve', at));
+      signIn = await seenWaiting(lock, 1, () => redeem(proofs.pop()));
+      used = await seenWaiting(lock, 2, () => use(oldest, proof.words.sealed));
+    } finally { await lock.end(); }
+    assert.ok([OK, LATE].includes((await signIn()).code));
+    assert.ok([OK, GONE, LATE].includes((await used()).code));
+    assert.equal(deadlocks(), before, 'deadlocks');
+    assert.equal((await redeem(await prove('eve', at))).code, OK);
+    assert.equal((await check(oldest)).code, GONE);
+  });
+
+test('a sign-in ends the sessions that its browser had while both are used, without a deadlock', options, async () => {
+  const at = place(), both = [await redeem(await prove('mallory', at)), await redeem(await prove('trent', at))].sort((a, b) => (a.session.id < b.session.id ? -1 : 1));
+  assert.deepEqual(both.map(({ code }) => code), [OK, OK]);
+  const before = deadlocks(), proofs = [], old = [both[1].token, both[0].token];
+  for (let i = 0; i < MANY; i++) proofs.push(await prove('carol', at));
+  const lock = await holding(`SELECT FROM application_session WHERE id = '${both[0].session.id}' FOR UPDATE`);
+  let signIn, used;
+  try {
+    used = await seenWaiting(lock, 1, () => ask('session.touch', { sessions: both.map(({ hash }) => ({ hash, last_active_ms: Date.now() + 5000 })) }));
+    signIn = await seenWaiting(lock, 2, () => { const proof = proofs.pop(); return redeem({ ...proof, words: { ...proof.words, old } }); });
+  } finally { await lock.end(); }
+  assert.ok([OK, LATE].includes((await used()).code));
+  assert.equal((await signIn()).code, OK);
+  assert.equal(deadlocks(), before, 'deadlocks');
+  for (const one of both) assert.equal((await check(one)).code, GONE);
+});
+
+// So two batches of the same users wait for each other in one direction only.
+test('users whose sessions were used are locked in the order of their ids', options, async () => {
+  const all = await room.signInAll(...Array.from({ length: 12 }, (_, i) => `used-${i}`)), ids = all.map(({ session }) => session.user).sort(), middle = ids[6];
+  aged(...all);
+  const lock = await holding(`SELECT FROM application_user WHERE id = '${middle}' FOR UPDATE`);
+  let free, used;
+  try {
+    do {
+      used = await seenWaiting(lock, 1, () => ask('session.touch', { sessions: all.map(({ hash }) => ({ hash, last_active_ms: Date.now() + 5000 })) }));
+      free = sql(`SELECT id FROM application_user WHERE id IN (${ids.map((id) => `'${id}'`).join()}) ORDER BY id FOR UPDATE SKIP LOCKED`).split('\n');
+    } while (!lock.waiting());
+  } finally { await lock.end(); }
+  assert.ok([OK, LATE].includes((await used()).code));
+  assert.deepEqual(free, ids.slice(7));
+});

@@ -8,6 +8,7 @@ import test from 'node:test';
 import { Browser, PAGE, ask } from '../support/browser.mjs';
 import { oidcProvider, signingKey } from '../support/oidc-provider.mjs';
 import { ca, edge, elsewhere, endpoint, env, forgetUsers, home, listed, must, tail, through, until, upstream } from '../support/postern.mjs';
+import { holding, sql } from '../support/user-room.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`, BACK = `${IDP}/signed-out`;
@@ -178,13 +179,14 @@ test('nor does one of whom the provider has ended a session, but never says whic
 });
 
 test('no other token ends a session, and each is answered with 400', { skip }, async () => {
-  const person = await signedIn(places.one), stranger = { ...signingKey('RS256') }, used = provider.sign(claims({ sub: 'nobody' }));
+  const person = await signedIn(places.one), stranger = { ...signingKey('RS256') }, used = claims({ sub: 'nobody' });
   const key = crypto.createPublicKey({ key: crypto.createPrivateKey({ key: signingKey('RS256'), format: 'jwk' }), format: 'jwk' });
   const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const hmac = (text) => `${text}.${crypto.createHmac('sha256', key.export({ type: 'spki', format: 'pem' })).update(text).digest('base64url')}`;
-  assert.equal((await logout(places.one, used)).status, 200);
+  assert.equal((await logout(places.one, provider.sign(used))).status, 200);
   const tokens = {
-    'used before': used,
+    'of a jti that was used before': provider.sign({ ...used, sub: 'alice' }),
+    'of a jti that was used before, and the same but for a second': provider.sign({ ...used, exp: used.exp + 1 }),
     'other issuer': provider.sign(claims({ iss: 'https://evil.example.test' })),
     'other client': provider.sign(claims({ aud: 'second' })),
     'other clients too': provider.sign(claims({ aud: ['first', 'second'] })),
@@ -229,6 +231,35 @@ test('no other token ends a session, and each is answered with 400', { skip }, a
   for (const [to, method] of [[places.one, 'GET'], [places.one, 'PUT'], ['', 'POST']]) assert.equal((await logout(to, good, { method, ...(method === 'GET' ? { body: undefined } : {}) })).status, 404);
   assert.ok(await stays(person), 'nobody was signed out');
   assert.equal((await logout(places.one, good)).status, 200, 'and the token is still good for once');
+  assert.equal(await stays(person), false);
+});
+
+test('a token that comes again, because its answer was lost, is told that it was carried out, and ends nothing that came since', { skip }, async () => {
+  const person = await signedIn(places.one), token = provider.sign(claims());
+  for (const to of [places.one, places.same]) { // whichever of the client's routes the URL names
+    assert.equal((await logout(to, token)).status, 200);
+    assert.equal(await stays(person), false);
+  }
+  const since = await signedIn(places.one);
+  assert.equal((await logout(places.one, token)).status, 200);
+  assert.ok(await stays(since));
+  sql('UPDATE sign_in_logout SET text_hash = NULL'); // as a version before left it
+  assert.equal((await logout(places.one, token)).status, 400, 'of which it is not known whether it is the same');
+});
+
+test('a token that comes again before it is carried out is not told that it was', { skip }, async () => {
+  const person = await signedIn(places.one), token = provider.sign(claims()), hash = crypto.createHash('sha256').update(person.value).digest('hex');
+  const lock = await holding(`SELECT FROM application_session WHERE token_hash = '${hash}' FOR UPDATE`); // which cannot end now
+  const answers = [];
+  let told = 0;
+  try {
+    for (const count of [1, 2]) {
+      answers.push(logout(places.one, token).finally(() => { told++; }));
+      await until(() => lock.waiting() >= count, `${count} wait`);
+    }
+    assert.deepEqual([told, await stays(person)], [0, true]);
+  } finally { await lock.end(); }
+  assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), [200, 200]);
   assert.equal(await stays(person), false);
 });
 

@@ -1,6 +1,7 @@
 /* The edge's cache of sessions against a plain statement of what it promises: over histories of
  * chance, and with several workers of which some are killed in the middle of what they do. */
 #include "services/edge/modules/sessions.h"
+#include "common/base/cleanup.h"
 
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -305,6 +306,101 @@ Test(sessions, has_room_for_nearly_as_many_as_it_has_places)
     for (unsigned i = 0; i < many; i++)
         kept += find(self, i, &found);
     cr_assert_geq(kept, many - many / 1000, "%u of %u", kept, many);
+}
+
+/* A session of so many cells whose two sets are both the first one, where it is looked for first at
+ * that place. */
+static session_t of_first_set(const sessions_t *self, unsigned number, size_t way, size_t cells)
+{
+    size_t others = 0;
+    session_t out = a_session(self, number, 1, 0);
+    uint64_t set = 0, place = way;
+
+    for (int which = 0; which < SESSION_GROUPS; which++)
+        others += out.lens[which];
+    if (cells > 1)
+        out = a_session(self, number, 1, cells * SESSION_CELL_BYTES - SESSION_HEAD_BYTES - others);
+    memcpy(out.hash + 8, &set, sizeof(set));
+    memcpy(out.hash + 24, &place, sizeof(place));
+    out.generation = sessions_generation(self, out.hash);
+    return out;
+}
+
+static bool is_found(const sessions_t *self, const session_t *session)
+{
+    session_t found = {0};
+
+    return sessions_find(self, session->hash, &found)
+           && !memcmp(found.text, session->text, sizeof(found.text));
+}
+
+static void put_all(sessions_t *self, const session_t *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cr_assert(sessions_put(self, &all[i]));
+}
+
+static size_t count_found(const sessions_t *self, const session_t *all, size_t count)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        found += is_found(self, &all[i]);
+    return found;
+}
+
+enum { WAYS = 16 /* cells of a set */ };
+
+/* Those of one cell lie at every other place, so that no two that are free are side by side. */
+Test(sessions, one_of_many_cells_takes_nobodys_place_while_as_many_are_free)
+{
+    sessions_t *self = table_of(BYTES);
+    session_t all[WAYS / 2 + 1];
+
+    for (unsigned i = 0; i < WAYS / 2; i++)
+        all[i] = of_first_set(self, i, (size_t)i * 2, 1);
+    all[WAYS / 2] = of_first_set(self, WAYS / 2, 0, WAYS / 2);
+    put_all(self, all, LEN(all));
+    cr_assert_eq(sessions_count(self), WAYS);
+    cr_assert_eq(count_found(self, all, LEN(all)), LEN(all));
+}
+
+Test(sessions, one_that_grows_takes_nobodys_place_beyond_what_it_lacks)
+{
+    enum { SINGLE = 11, FEW = 4 };
+    sessions_t *self = table_of(BYTES);
+    session_t all[SINGLE + 1];
+
+    for (unsigned i = 0; i < SINGLE; i++)
+        all[i] = of_first_set(self, i, i, 1);
+    all[SINGLE] = of_first_set(self, SINGLE, 7, FEW);
+    put_all(self, all, LEN(all));
+    for (size_t cells = FEW + 1; cells <= FEW + 2; cells++) {
+        all[SINGLE] = of_first_set(self, SINGLE, 7, cells);
+        put_all(self, &all[SINGLE], 1);
+        cr_assert(is_found(self, &all[SINGLE]));
+        cr_assert_eq(sessions_count(self), WAYS);
+        cr_assert_eq(count_found(self, all, SINGLE), cells == FEW + 1 ? SINGLE : SINGLE - 1);
+    }
+}
+
+/* Only as many as are needed, and those that were idle for longest. */
+Test(sessions, one_of_many_cells_takes_the_places_of_whoever_was_idle_for_longest)
+{
+    enum { CELLS = 5 };
+    sessions_t *self = table_of(BYTES);
+    session_t all[WAYS + 1];
+
+    for (unsigned i = 0; i < WAYS; i++) {
+        all[i] = of_first_set(self, i, i, 1);
+        all[i].last_active_ms = 6000 + i * 7 % WAYS; /* in no order of places */
+    }
+    all[WAYS] = of_first_set(self, WAYS, 3, CELLS);
+    all[WAYS].last_active_ms = 9000;
+    put_all(self, all, LEN(all));
+    for (unsigned i = 0; i < WAYS; i++)
+        cr_assert_eq(is_found(self, &all[i]), all[i].last_active_ms >= 6000 + CELLS, "%u", i);
+    cr_assert(is_found(self, &all[WAYS]));
 }
 
 /* ---- histories ---- */

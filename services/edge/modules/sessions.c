@@ -1,28 +1,15 @@
-#include "services/edge/modules/sessions.h"
+#include "services/edge/modules/sessions_internal.h"
 
 #include "common/base/invariant.h"
 
 #include <sodium.h>
-#include <stdatomic.h>
 #include <string.h>
 
-/* A session is in one of two sets of places, each the other's way out where many sessions have the
- * same set. It takes one cell, or with long texts as many as it needs, one behind the other. A set
- * is a page of memory: all that is read of it to find a session costs one walk of the page table,
- * which with a million sessions costs more than everything else.
- *
- * tags: 0 free, CONTINUED of a cell that holds the rest of one before it, else bits of the hash. */
 enum {
-    WAYS = 16, /* cells of a set */
-    WORDS = SESSION_CELL_BYTES / 8,
-    SETS_A_SESSION = 2,
     MEMORY_MIN = 64 * 1024,
-    PAGE_BYTES = 4096,
     LINE_BYTES = 64,
     TAG_BITS = 16 /* of the hash in the word that says when it was active last */
 };
-
-#define CONTINUED 1u
 
 _Static_assert(SESSION_CELL_BYTES % 16 == 0, "cells are pairs of words");
 
@@ -39,38 +26,10 @@ typedef struct {
     char text[SESSION_TEXT_MAX];
 } sealed_t;
 
-enum { UNSEALED_WORDS = 3, TEXT_AT = offsetof(sealed_t, text) };
+enum { TOLD_WORD = 2, UNSEALED_WORDS = 3, TEXT_AT = offsetof(sealed_t, text) };
 
 _Static_assert((int)TEXT_AT == (int)SESSION_HEAD_BYTES,
                "texts have what the head leaves of the cells");
-
-typedef _Atomic uint64_t word_t;
-
-typedef struct {
-    word_t tags[WAYS];
-    _Atomic uint32_t generations[WAYS]; /* of sessions whose first set it is */
-    word_t cells[WAYS][WORDS];
-    unsigned char unused[64];
-} set_t;
-
-_Static_assert(sizeof(set_t) == PAGE_BYTES, "a set is a page");
-
-/* The sets follow in the next page. Workers map them anywhere: no pointers. */
-struct sessions {
-    size_t sets;
-    uint64_t key[WORDS]; /* of cell_sum */
-    unsigned char secret[SESSION_SECRET_BYTES];
-    _Atomic uint64_t count;
-};
-
-_Static_assert(sizeof(sessions_t) <= SESSIONS_HEAD_BYTES, "the head has room");
-
-/* What a hash says of where its session is. */
-typedef struct {
-    size_t sets[SETS_A_SESSION];
-    size_t way; /* of them where it is looked for first; its generation in the first set */
-    uint64_t tag, bits;
-} where_t;
 
 static size_t share_of(uint64_t random, size_t count)
 {
@@ -86,24 +45,9 @@ static where_t where_is(const sessions_t *self, const unsigned char *hash)
     out.sets[0] = share_of(words[3], self->sets); /* with the generation, by the end alone */
     out.sets[1] = share_of(words[1], self->sets);
     out.way = words[3] % WAYS;
-    out.tag = words[2] | 2;
+    out.tag = words[2] | HEAD_BIT;
     out.bits = words[2] >> (64 - TAG_BITS);
     return out;
-}
-
-static set_t *set_of(const sessions_t *self, size_t set)
-{
-    return (set_t *)((char *)(uintptr_t)self + SESSIONS_HEAD_BYTES) + set;
-}
-
-static word_t *tags_of(const sessions_t *self, size_t set)
-{
-    return set_of(self, set)->tags;
-}
-
-static word_t *cell_of(const sessions_t *self, size_t place)
-{
-    return set_of(self, place / WAYS)->cells[place % WAYS];
 }
 
 static _Atomic uint32_t *generation_of(const sessions_t *self, const where_t *where)
@@ -216,19 +160,33 @@ static void store_words(word_t *to, const void *from, size_t begin, size_t end)
     }
 }
 
-/* What lies at a place of its set, if all of it is there as it was sealed. */
+/* The rest of a session of so many cells, whose head is loaded. False: it is not there as a
+ * whole. */
+static bool load_rest(const sessions_t *self, size_t set, size_t head, size_t count, sealed_t *out)
+{
+    cells_t cells = {.set = set, .count = count, .ways = {head}};
+
+    if (!cells_find_rest(self, &cells))
+        return false;
+    for (size_t i = 1; i < count; i++)
+        load_words((char *)out + i * SESSION_CELL_BYTES, cell_of(self, set, cells.ways[i]), 0,
+                   WORDS);
+    return true;
+}
+
+/* The session whose head lies at a place of its set, if all of it is there as it was sealed. */
 static bool load_sealed(const sessions_t *self, size_t set, size_t way, sealed_t *out)
 {
-    word_t *cell = cell_of(self, set * WAYS + way);
-    size_t text;
+    size_t text, count;
 
-    load_words(out, cell, 0, WORDS);
+    load_words(out, cell_of(self, set, way), 0, WORDS);
     atomic_thread_fence(memory_order_acquire);
     text = text_bytes(out->lens);
-    if (text > SESSION_TEXT_MAX || cells_for(text) > WAYS - way)
+    if (text > SESSION_TEXT_MAX)
         return false;
-    load_words(out, cell, WORDS, cells_for(text) * WORDS);
-    return out->check == check_of(self, out);
+    count = cells_for(text);
+    return (count == 1 || load_rest(self, set, way, count, out))
+           && out->check == check_of(self, out);
 }
 
 static bool is_current(const sessions_t *self, const where_t *where, uint32_t generation)
@@ -279,7 +237,7 @@ void sessions_expect(const sessions_t *self, const unsigned char *hash)
 {
     where_t where = where_is(self, hash);
     word_t *tags = tags_of(self, where.sets[0]);
-    const char *cell = (const char *)cell_of(self, where.sets[0] * WAYS + where.way);
+    const char *cell = (const char *)cell_of(self, where.sets[0], where.way);
 
     __builtin_prefetch(tags);
     __builtin_prefetch(tags + WAYS / 2);
@@ -312,146 +270,6 @@ bool sessions_find(const sessions_t *self, const unsigned char *hash, session_t 
 
 /* ---- put ---- */
 
-/* When the session that has the cell was active last. */
-static uint64_t worth_of(const sessions_t *self, size_t set, size_t way)
-{
-    word_t *tags = tags_of(self, set);
-    uint64_t tag = atomic_load_explicit(&tags[way], memory_order_relaxed);
-
-    while (tag == CONTINUED && way > 0)
-        tag = atomic_load_explicit(&tags[--way], memory_order_relaxed);
-    if (tag == 0 || tag == CONTINUED)
-        return 0;
-    return atomic_load_explicit(&cell_of(self, set * WAYS + way)[1], memory_order_relaxed);
-}
-
-static size_t count_free(const sessions_t *self, size_t set)
-{
-    word_t *tags = tags_of(self, set);
-    size_t count = 0;
-
-    for (size_t way = 0; way < WAYS; way++)
-        count += !atomic_load_explicit(&tags[way], memory_order_relaxed);
-    return count;
-}
-
-/* When the session among these cells was active that was active last. */
-static uint64_t worth_of_cells(const sessions_t *self, size_t set, size_t way, size_t cells)
-{
-    uint64_t most = 0;
-
-    for (size_t i = way; i < way + cells; i++) {
-        uint64_t one = worth_of(self, set, i);
-
-        most = one > most ? one : most;
-    }
-    return most;
-}
-
-/* The cells of the set, as many as are needed side by side, whose sessions were idle for longest;
- * *worth is that of the one that was active last among them. Of those that are as good the first
- * from where the session is looked for first while half of the set is free; then from its begin.
- * Those of one cell are scattered, so one that needs many side by side may take another's place in
- * a set that is not full: whoever loses it is asked for again. */
-static size_t choose_cells(const sessions_t *self, size_t set, size_t wanted, size_t cells,
-                           uint64_t *worth)
-{
-    size_t best = 0, first = count_free(self, set) > WAYS / 2 ? wanted : 0;
-
-    *worth = UINT64_MAX;
-    for (size_t i = 0; i < WAYS && *worth; i++) {
-        size_t way = (first + i) % WAYS;
-        uint64_t most = way + cells > WAYS ? UINT64_MAX : worth_of_cells(self, set, way, cells);
-
-        if (most < *worth) {
-            *worth = most;
-            best = way;
-        }
-    }
-    return best;
-}
-
-/* Of both sets: where nobody loses a place; the first as long as half of it is free, since that is
- * where a session is looked for first; else where more are free. */
-static void choose_place(const sessions_t *self, const where_t *where, size_t cells, size_t *set,
-                         size_t *way)
-{
-    uint64_t worth, other_worth;
-    size_t other_way = choose_cells(self, where->sets[1], where->way, cells, &other_worth);
-
-    *set = where->sets[0];
-    *way = choose_cells(self, *set, where->way, cells, &worth);
-    if (other_worth < worth
-        || (other_worth == worth && count_free(self, where->sets[0]) < WAYS / 2
-            && count_free(self, where->sets[1]) > count_free(self, where->sets[0]))) {
-        *set = where->sets[1];
-        *way = other_way;
-    }
-}
-
-/* Cells that the session had already, if they are as many as it needs now. */
-static bool find_own_cells(const sessions_t *self, const where_t *where, size_t cells, size_t *set,
-                           size_t *way)
-{
-    for (int s = 0; s < SETS_A_SESSION; s++) {
-        word_t *tags = tags_of(self, where->sets[s]);
-
-        for (size_t w = 0; w + cells <= WAYS; w++) {
-            size_t more = 1;
-
-            if (atomic_load(&tags[w]) != where->tag)
-                continue;
-            while (w + more < WAYS && atomic_load(&tags[w + more]) == CONTINUED)
-                more++;
-            if (more != cells)
-                continue;
-            *set = where->sets[s];
-            *way = w;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void set_tag(sessions_t *self, word_t *tag, uint64_t value)
-{
-    uint64_t before = atomic_exchange(tag, value);
-
-    if (!before && value)
-        atomic_fetch_add(&self->count, 1);
-    else if (before && !value)
-        atomic_fetch_sub(&self->count, 1);
-}
-
-/* Take the tags of the cells, and those of what they are taken from. */
-static void take_cells(sessions_t *self, const where_t *where, size_t set, size_t way, size_t cells)
-{
-    word_t *tags = tags_of(self, set);
-
-    for (size_t i = 0; i < SETS_A_SESSION; i++) { /* where it was until now */
-        word_t *others = tags_of(self, where->sets[i]);
-
-        for (size_t w = 0; w < WAYS; w++)
-            if (atomic_load(&others[w]) == where->tag) {
-                set_tag(self, &others[w], 0);
-                for (size_t k = w + 1; k < WAYS && atomic_load(&others[k]) == CONTINUED; k++)
-                    set_tag(self, &others[k], 0);
-            }
-    }
-    for (size_t w = way + cells; w < WAYS && atomic_load(&tags[w]) == CONTINUED; w++)
-        set_tag(self, &tags[w], 0);
-    for (size_t w = way; w > 0 && atomic_load(&tags[way]) == CONTINUED; w--) {
-        bool is_head = atomic_load(&tags[w - 1]) != CONTINUED;
-
-        set_tag(self, &tags[w - 1], 0);
-        if (is_head)
-            break;
-    }
-    set_tag(self, &tags[way], where->tag);
-    for (size_t i = 1; i < cells; i++)
-        set_tag(self, &tags[way + i], CONTINUED);
-}
-
 static void seal(const sessions_t *self, const session_t *session, sealed_t *out)
 {
     memset(out, 0, cells_for(text_bytes(session->lens)) * SESSION_CELL_BYTES);
@@ -468,20 +286,26 @@ static void seal(const sessions_t *self, const session_t *session, sealed_t *out
 }
 
 /* The check goes first and comes back last: until then nobody takes the place for anything. */
-static void write_cells(word_t *cell, const sealed_t *sealed, size_t cells)
+static void write_cells(const sessions_t *self, const cells_t *cells, const sealed_t *sealed)
 {
-    atomic_store(&cell[0], 0);
-    atomic_store(&cell[1], sealed->active);
-    atomic_store(&cell[2], sealed->told);
+    word_t *head = cell_of(self, cells->set, cells->ways[0]);
+
+    atomic_store(&head[0], 0);
+    atomic_store(&head[ACTIVE_WORD], sealed->active);
+    atomic_store(&head[TOLD_WORD], sealed->told);
     atomic_thread_fence(memory_order_release);
-    store_words(cell, sealed, UNSEALED_WORDS, cells * WORDS);
-    atomic_store_explicit(&cell[0], sealed->check, memory_order_release);
+    store_words(head, sealed, UNSEALED_WORDS, WORDS);
+    for (size_t i = 1; i < cells->count; i++)
+        store_words(cell_of(self, cells->set, cells->ways[i]),
+                    (const char *)sealed + i * SESSION_CELL_BYTES, 0, WORDS);
+    atomic_store_explicit(&head[0], sealed->check, memory_order_release);
 }
 
 bool sessions_put(sessions_t *self, const session_t *session)
 {
     where_t where = where_is(self, session->hash);
-    size_t text = text_bytes(session->lens), cells = cells_for(text), set, way;
+    size_t text = text_bytes(session->lens);
+    cells_t cells = {.count = cells_for(text)};
     sealed_t sealed, known;
 
     if (text > SESSION_TEXT_MAX || !is_current(self, &where, session->generation))
@@ -493,11 +317,9 @@ bool sessions_put(sessions_t *self, const session_t *session)
         sealed.active = known.active > sealed.active ? known.active : sealed.active;
         sealed.told = known.told > sealed.told ? known.told : sealed.told;
     }
-    if (!find_own_cells(self, &where, cells, &set, &way)) {
-        choose_place(self, &where, cells, &set, &way);
-        take_cells(self, &where, set, way, cells);
-    }
-    write_cells(cell_of(self, set * WAYS + way), &sealed, cells);
+    if (!sessions_room_find_own(self, &where, &cells))
+        sessions_room_take(self, &where, &cells);
+    write_cells(self, &cells, &sealed);
     return is_current(self, &where, session->generation);
 }
 
@@ -534,8 +356,8 @@ bool sessions_touch(sessions_t *self, const session_t *session, int64_t now_ms, 
     word_t *cell;
 
     INVARIANT(session->place < self->sets * WAYS);
-    cell = cell_of(self, session->place);
-    if (!raise_time(&cell[1], &where, now_ms, 1))
+    cell = cell_of(self, session->place / WAYS, session->place % WAYS);
+    if (!raise_time(&cell[ACTIVE_WORD], &where, now_ms, 1))
         return false;
-    return raise_time(&cell[2], &where, now_ms, tell_ms);
+    return raise_time(&cell[TOLD_WORD], &where, now_ms, tell_ms);
 }
