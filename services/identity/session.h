@@ -219,8 +219,8 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
-/* session.end {hash, route, place?, sealed?} -> {ended, location?, post?}; also where there is
- * none. ended: false where it is of another edge. location, or a form to post: with sealed, of who
- * was signed in by a provider that wants to know: where the browser signs out there. 0 |
- * ERR_INVALID_FIELD | fault. */
+/* session.end {hash, route, place?, sealed?} -> {ended, gone?, location?, post?}; also where there
+ * is none. ended: false where it is of another edge. gone: there is no such session, or none any
+ * more. location, or a form to post: with sealed, of who was signed in by a provider that wants to
+ * know: where the browser signs out there. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

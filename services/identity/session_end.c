@@ -104,9 +104,14 @@ int session_answer_gone(crud_t *crud, reply_t *reply)
     return r;
 }
 
-/* The first run: 0: the session is over (*ended), and *ret_run is who to ask, or NULL: nobody. */
+/* What the first run found: the session is over; there was none by then. */
+typedef struct end {
+    bool ended, gone;
+} end_t;
+
+/* The first run: 0: *out says how it is, and *ret_run is who to ask, or NULL: nobody. */
 static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run_t **ret_run,
-                     bool *ended)
+                     end_t *out)
 {
     const char *hash = text_of(request, "hash");
     _cleanup_(session_done) session_t session = {0};
@@ -122,8 +127,8 @@ static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run
         r = end_session(crud, &session, reply);
     if (!r && text_of(request, "sealed"))
         *ret_run = begin_leaving(crud, request, &session, reply->revision);
-    *ended = !r || r == ERR_SESSION_GONE;
-    return r == ERR_SESSION_GONE ? session_answer_gone(crud, reply) : r;
+    *out = (end_t){.ended = !r || r == ERR_SESSION_GONE, .gone = r == ERR_SESSION_GONE};
+    return out->gone ? session_answer_gone(crud, reply) : r;
 }
 
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
@@ -131,15 +136,15 @@ int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
     _cleanup_(run_free) run_t *fresh = NULL;
     const wait_answer_t *came;
     run_t *run = crud_resumed(crud, &came);
-    bool ended = false;
+    end_t end = {0};
     int r = 0;
 
     if (!run) {
-        r = begin_end(crud, request, reply, &fresh, &ended);
+        r = begin_end(crud, request, reply, &fresh, &end);
         run = fresh;
     }
     if (!r && !run)
-        reply->body = json_pack("{s:b}", "ended", ended);
+        reply->body = json_pack("{s:b, s:b}", "ended", end.ended, "gone", end.gone);
     if (r || !run)
         return r ? r : reply->body ? 0 : -ENOMEM;
     r = run_advance(crud, run, fresh ? &fresh : &run, came);

@@ -144,6 +144,24 @@ test('a sign-in ends the sessions that its browser had while both are used, with
   for (const one of both) assert.equal((await check(one)).code, GONE);
 });
 
+test('two sign-ins end the same sessions, whose cookies their browsers have shown in opposite orders, without a deadlock', options, async () => {
+  const at = place(), both = [await redeem(await prove('mallory', at)), await redeem(await prove('trent', at))].sort((a, b) => (a.session.id < b.session.id ? -1 : 1));
+  assert.deepEqual(both.map(({ code }) => code), [OK, OK]);
+  const before = deadlocks(), proofs = { carol: [], dave: [] }, old = both.map(({ token }) => token);
+  for (const sub of Object.keys(proofs)) for (let i = 0; i < MANY; i++) proofs[sub].push(await prove(sub, at));
+  const shows = (sub, list) => () => { const proof = proofs[sub].pop(); return redeem({ ...proof, words: { ...proof.words, old: list } }); };
+  const lock = await holding(`SELECT FROM application_session WHERE id = '${both[1].session.id}' FOR UPDATE`);
+  let one, other;
+  try {
+    one = await seenWaiting(lock, 1, shows('carol', [...old].reverse()));
+    other = await seenWaiting(lock, 2, shows('dave', old));
+  } finally { await lock.end(); }
+  assert.ok([OK, LATE].includes((await one()).code));
+  assert.equal((await other()).code, OK);
+  assert.equal(deadlocks(), before, 'deadlocks');
+  for (const each of both) assert.equal((await check(each)).code, GONE);
+});
+
 // So two batches of the same users wait for each other in one direction only.
 test('users whose sessions were used are locked in the order of their ids', options, async () => {
   const all = await room.signInAll(...Array.from({ length: 12 }, (_, i) => `used-${i}`)), ids = all.map(({ session }) => session.user).sort(), middle = ids[6];

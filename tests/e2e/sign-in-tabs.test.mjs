@@ -1,8 +1,9 @@
 // What browsers do around a sign-in: who is told that he is signed out is, and nobody else is; tabs that sign in side by side; the port of
 // a client's Host.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import test from 'node:test';
-import { edge, elsewhere, endpoint, listed, must, through, upstream } from '../support/postern.mjs';
+import { edge, elsewhere, endpoint, healthUrls, listed, must, through, upstream } from '../support/postern.mjs';
 import { ask, Browser, github, PAGE } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
@@ -54,6 +55,32 @@ test('of several cookies of one name each that is a session ends; of more than f
   const out = await through(to.host, '/auth/logout', cookies(one, 'x', two));
   assert.match(out.body, /You are signed out/);
   assert.deepEqual([await stays(to, one), await stays(to, two)], [false, false]);
+  await close();
+});
+
+// Of several sessions of an edge one generation says that one of them has ended (sessions.h). A hash's last bytes say which is its own: a set, and a place in it.
+const lastOf = (value) => crypto.createHash('sha256').update(value).digest().subarray(24);
+const setOf = (last, sets) => (last.readBigUInt64LE() * BigInt(sets)) >> 64n;
+function besideIt(value, sets) {
+  const own = lastOf(value), set = setOf(own, sets), begin = crypto.randomBytes(24).toString('base64url');
+  for (let i = 0; ; i++) {
+    const other = `${begin}${String(i).padStart(10, 'A')}A`, last = lastOf(other);
+    if (last[0] % 16 === own[0] % 16 && setOf(last, sets) === set) return other;
+  }
+}
+test("a sign-out with a cookie that is nobody's puts no session in doubt", { skip, timeout: 240000 }, async () => {
+  const metric = async (name) => [...(await (await fetch(`http://${healthUrls().at(-1)}/metrics`)).text()).matchAll(new RegExp(`^postern_edge_${name}[{ ].*?(\\d+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0);
+  const { to, close } = await guarded(), { value } = await signedIn(to), nobodys = besideIt(value, await metric('sessions_max') / 16);
+  assert.equal(await stays(to, value), true);
+  const asked = await metric('module_admitted_asked_total');
+  assert.equal(await stays(to, value), true);
+  assert.equal(await metric('module_admitted_asked_total'), asked, 'the edge knows it');
+  assert.match((await through(to.host, '/auth/logout', { headers: { ...PAGE, Cookie: `${SESSION}=${nobodys}` } })).body, /You are signed out/);
+  assert.equal(await stays(to, value), true);
+  assert.equal(await metric('module_admitted_asked_total'), asked, 'and does not ask for it anew');
+  // what was somebody's is not found any more
+  assert.match((await through(to.host, '/auth/logout', { headers: { ...PAGE, Cookie: `${SESSION}=${value}` } })).body, /You are signed out/);
+  assert.equal(await stays(to, value), false);
   await close();
 });
 

@@ -171,13 +171,15 @@ test('sign-out ends a session for its own route only, once, and says who did it'
   const end = (more = {}) => ask('session.end', { hash: session.hash, route: session.at, ...more });
   assert.equal((await end({ route: route() })).code, 0);
   assert.equal((await check(session)).code, 0, 'another route ends nothing');
-  assert.equal((await end()).code, 0);
+  const first = await end();
+  assert.deepEqual([first.code, first.body], [0, { ended: true, gone: false }]);
   assert.equal((await check(session)).code, CODE.SESSION_GONE);
   assert.equal((await api('GET', `/app/sessions/${session.id}`)).status, 404);
   assert.equal((await api('GET', `/app/users/${session.user}`)).status, 200);
   const again = await end();
-  assert.equal(again.code, 0, 'again');
+  assert.deepEqual([again.code, again.body], [0, { ended: true, gone: true }], 'again');
   assert.ok(again.edges.live > 0 && again.edges.live === again.edges.acked, 'and in force at every edge, as the first was');
+  assert.deepEqual((await end({ hash: 'f'.repeat(64) })).body, { ended: true, gone: true }, "what is nobody's");
   await until(() => sub.events.some(({ object }) => object?.id === session.id), 'its event');
   const event = sub.events.find(({ object }) => object?.id === session.id);
   assert.equal(event.event_type, 'application_session_deleted.v0');

@@ -51,6 +51,7 @@ typedef struct edge_sign_in_state {
     unsigned             too_many:1;     /* cookies of a session: not all are in others */
     unsigned             back:1;         /* its sign-in failed: with a session it goes on */
     unsigned             over:1;         /* identity says that the session has ended */
+    unsigned             gone:1;         /* and that there was none by then */
     unsigned             live:1;         /* in the lists of edge_sign_in_live.c */
     unsigned             stale:1;        /* live: identity wants to see the rules */
     int                  outcome;        /* of what it waited for: ask_answer_t.code */

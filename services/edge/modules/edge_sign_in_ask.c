@@ -163,12 +163,20 @@ take_form(ngx_pool_t *pool, const ask_answer_t *answer)
 }
 
 
+static ngx_uint_t
+answer_says(const ask_answer_t *answer, const char *key)
+{
+    const msgpack_object  *value = edge_sign_in_member(answer, key);
+
+    return value && value->type == MSGPACK_OBJECT_BOOLEAN && value->via.boolean;
+}
+
+
 void
 edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer)
 {
     ngx_pool_t            *pool;
     edge_sign_in_state_t  *state;
-    const msgpack_object  *ended;
 
     state = (edge_sign_in_state_t *) ((char *) asker
                                       - offsetof(edge_sign_in_state_t, asker));
@@ -185,8 +193,8 @@ edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer)
         state->target = edge_sign_in_text(pool, answer, "target", TARGET_MAX);
     }
     if (answer->code == 0 && state->step == SIGN_IN_STEP_END) {
-        ended = edge_sign_in_member(answer, "ended");
-        state->over = ended && ended->type == MSGPACK_OBJECT_BOOLEAN && ended->via.boolean;
+        state->over = answer_says(answer, "ended");
+        state->gone = answer_says(answer, "gone");
         state->form = take_form(pool, answer);
         state->location = edge_sign_in_text(pool, answer, "location",
                                             EDGE_SIGN_IN_LOCATION_MAX);

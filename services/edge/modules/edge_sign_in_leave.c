@@ -176,7 +176,9 @@ edge_sign_in_sign_out(edge_sign_in_state_t *state)
 
 
 /* The session that ended may be one of another route of the edge. The log tells this worker, too,
- * perhaps later. */
+ * perhaps later. Of what is no session the log says nothing, and neither does this: with the end of
+ * one others are asked for anew, and whoever makes up cookies is not to put them in doubt. One that
+ * had ended before is in the log, for which the answer has waited. */
 static void
 forget_ended(edge_sign_in_state_t *state)
 {
@@ -184,7 +186,9 @@ forget_ended(edge_sign_in_state_t *state)
     const sign_in_bound_t  bound = edge_sign_in_bind(state, state->config);
 
     if (state->over) {
-        sessions_end(edge_sign_in_sessions(), state->hash);
+        if (!state->gone || sessions_find(edge_sign_in_sessions(), state->hash, &known)) {
+            sessions_end(edge_sign_in_sessions(), state->hash);
+        }
         edge_sign_in_jwt_drop(state->hash);
         edge_sign_in_live_end(state->hash, NULL, 1);
     } else if (sessions_find(edge_sign_in_sessions(), state->hash, &known)
