@@ -2,19 +2,26 @@
 #include "common/base/cleanup.h"
 #include "common/base/invariant.h"
 #include "common/base/memory.h"
-#include "common/bus/work.h"
+
+#include <limits.h>
+#include <pthread.h>
 
 enum {
-    LANES = 2,            /* the lanes beside the quick one: slow and guests */
     FRAME_OVERHEAD = 256, /* bytes that a waiting frame costs beside its content */
     FREE_SHARE = 4        /* one holder leaves a fourth of the workers to others, one at least */
 };
 
-static const shares_bounds_t bounds[] = {
+#define GUESTS_BOUNDS                                                                              \
+    {                                                                                              \
+        BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES, BACKLOG_GUESTS_ALL,                          \
+            BACKLOG_GUESTS_ALL_BYTES, BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES                 \
+    }
+
+static const shares_bounds_t bounds[BACKLOG_LANES] = {
     [BACKLOG_QUICK] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES, 0, 0},
     [BACKLOG_SLOW] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES, 0, 0},
-    [BACKLOG_GUEST] = {BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES, BACKLOG_GUESTS_ALL,
-                       BACKLOG_GUESTS_ALL_BYTES, BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES},
+    [BACKLOG_GUEST] = GUESTS_BOUNDS,
+    [BACKLOG_SLOW_GUEST] = GUESTS_BOUNDS,
 };
 
 /* A guest's one account, of several. */
@@ -22,17 +29,19 @@ static const shares_bounds_t bounds_of_account = {
     BACKLOG_GUESTS_OWN / 2,   BACKLOG_GUESTS_OWN_BYTES / 2, BACKLOG_GUESTS_ALL,
     BACKLOG_GUESTS_ALL_BYTES, BACKLOG_GUESTS_OWN,           BACKLOG_GUESTS_OWN_BYTES};
 
-/* For the queue behind the lanes: a request that a lane accepted is not refused on its way to a
- * worker. */
+/* For what comes back: a request that was accepted once is not refused. */
 static const shares_bounds_t boundless = {
     .own = SIZE_MAX, .own_bytes = SIZE_MAX, .all = SIZE_MAX, .all_bytes = SIZE_MAX};
 
 struct backlog {
-    work_t *work; /* what workers take: all quick requests, and those of the other lanes that may
-                     begin now */
-    shares_t *beside[LANES]; /* the slow lane and the guests' lane */
-    int next;                /* index of the lane that has the next turn */
-    int running[LANES], running_max[LANES], beside_max; /* of a lane, and of both together */
+    pthread_mutex_t mutex; /* held for a few instructions only */
+    pthread_cond_t more;
+    shares_t *lanes[BACKLOG_LANES];
+    uint64_t turns, turn[BACKLOG_LANES]; /* so many there were, and which was the lane's last */
+    int running[BACKLOG_LANES];
+    /* Of the slow lanes, of all lanes but the quick one, and of all but the one of guests. */
+    int slow_max, beside_max, leave_max;
+    bool stopped;
 };
 
 static void destroy_msg(void **item)
@@ -40,37 +49,38 @@ static void destroy_msg(void **item)
     zmsg_destroy((zmsg_t **)item);
 }
 
-static int index_of(backlog_lane_t lane)
-{
-    INVARIANT(lane == BACKLOG_SLOW || lane == BACKLOG_GUEST);
-    return (int)(lane - BACKLOG_SLOW);
-}
-
-/* Both lanes get half of the workers, or two of three, because slow ones leave one of those to
- * guests: nothing interrupts what computes for seconds, and all sign-ins wait among the guests. */
+/* All lanes beside the quick one get half of the workers, or two of three, because slow ones leave
+ * one of those to guests: nothing interrupts what computes for seconds, and all sign-ins wait among
+ * the guests. */
 static void bound_lanes(backlog_t *self, int workers)
 {
     int most = workers == 3 ? 2 : workers / 2;
+    int held = workers - (workers + FREE_SHARE - 1) / FREE_SHARE;
 
     self->beside_max = most > 1 ? most : 1;
-    self->running_max[index_of(BACKLOG_GUEST)] = self->beside_max;
-    self->running_max[index_of(BACKLOG_SLOW)] = most > 1 ? most - 1 : 1;
+    self->slow_max = most > 1 ? most - 1 : 1;
+    self->leave_max = workers > 2 ? workers - 1 : INT_MAX;
+    if (held >= self->leave_max)
+        held = self->leave_max - 1; /* else other accounts had but the worker that is guests' */
+    for (int i = 0; workers > 1 && i < BACKLOG_LANES; i++)
+        shares_bound_held(self->lanes[i], (size_t)held);
 }
 
 backlog_t *backlog_new(int workers)
 {
     backlog_t *self = calloc(1, sizeof(*self));
+    bool made = true;
 
     if (!self)
         return NULL;
-    bound_lanes(self, workers);
-    self->work = work_new(SIZE_MAX, false);
-    for (int i = 0; i < LANES; i++)
-        self->beside[i] = shares_new(destroy_msg);
-    if (!self->work || !self->beside[0] || !self->beside[1])
+    pthread_mutex_init(&self->mutex, NULL);
+    pthread_cond_init(&self->more, NULL);
+    for (int i = 0; i < BACKLOG_LANES; i++)
+        made = (self->lanes[i] = shares_new(destroy_msg)) && made;
+    if (made)
+        bound_lanes(self, workers);
+    else
         backlog_destroy(&self);
-    else if (workers > 1)
-        work_bound_held(self->work, (size_t)(workers - (workers + FREE_SHARE - 1) / FREE_SHARE));
     return self;
 }
 
@@ -80,9 +90,10 @@ void backlog_destroy(backlog_t **self_p)
 
     if (!self)
         return;
-    work_destroy(&self->work);
-    for (int i = 0; i < LANES; i++)
-        shares_destroy(&self->beside[i]);
+    for (int i = 0; i < BACKLOG_LANES; i++)
+        shares_destroy(&self->lanes[i]);
+    pthread_cond_destroy(&self->more);
+    pthread_mutex_destroy(&self->mutex);
     free(self);
     *self_p = NULL;
 }
@@ -92,39 +103,32 @@ static size_t size_of(zmsg_t *msg)
     return zmsg_content_size(msg) + zmsg_size(msg) * FRAME_OVERHEAD;
 }
 
-/* The lane whose turn it is, of those where something waits that may begin. -1: none. */
-static int next_beside(backlog_t *self)
+static bool is_of_guests(backlog_lane_t lane)
 {
-    if (self->running[0] + self->running[1] == self->beside_max)
-        return -1;
-    for (int i = 0; i < LANES; i++) {
-        int lane = (self->next + i) % LANES;
-
-        if (self->running[lane] < self->running_max[lane] && shares_waiting(self->beside[lane])) {
-            self->next = (lane + 1) % LANES;
-            return lane;
-        }
-    }
-    return -1;
+    return lane == BACKLOG_GUEST || lane == BACKLOG_SLOW_GUEST;
 }
 
-/* Let requests of the slow lanes begin, as far as workers are left for them. In the workers' queue
- * they share one owner, so that they take turns with the quick ones as a single peer would. */
-static void start_beside(backlog_t *self)
+/* Whoever it speaks for, a guest has the room of one: its owners are a group. */
+static int put_bounded(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                       const shares_bounds_t *most, zmsg_t **msg)
 {
-    int lane;
+    _cleanup_(free_mem) char *peer = memory_copy(owner, "a peer's name");
+    char *space = strchr(peer, ' ');
+    int r;
 
-    while ((lane = next_beside(self)) >= 0) {
-        shares_t *waiting = self->beside[lane];
-        char *holder = memory_copy(shares_next_holder(waiting), "a holder of workers");
-        zmsg_t *msg = shares_take(waiting);
-        int r = work_put_held(self->work, "", holder, &boundless, size_of(msg), &msg);
-
-        free(holder);
-
-        INVARIANT(!r); /* no bounds apply, so only memory can be missing: as in CZMQ */
-        self->running[lane]++;
-    }
+    if (space)
+        *space = '\0';
+    if (space && space[1] && is_of_guests(lane) && most == &bounds[lane])
+        most = &bounds_of_account;
+    pthread_mutex_lock(&self->mutex);
+    r = shares_put_grouped(self->lanes[lane], owner, is_of_guests(lane) ? peer : "", holder, most,
+                           size_of(*msg), *msg);
+    pthread_mutex_unlock(&self->mutex);
+    if (r)
+        return r;
+    *msg = NULL;
+    pthread_cond_signal(&self->more);
+    return 0;
 }
 
 int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t **msg)
@@ -132,83 +136,119 @@ int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t 
     return backlog_put_held(self, owner, "", lane, msg);
 }
 
-/* Whoever it speaks for, a guest has the room of one: its owners are a group. */
-static int put_beside(shares_t *waiting, const char *owner, const char *holder, backlog_lane_t lane,
-                      const shares_bounds_t *most, zmsg_t *msg)
-{
-    _cleanup_(free_mem) char *peer = memory_copy(owner, "a peer's name");
-    char *space = strchr(peer, ' ');
-
-    if (space)
-        *space = '\0';
-    if (space && space[1] && most == &bounds[BACKLOG_GUEST])
-        most = &bounds_of_account;
-    return shares_put_grouped(waiting, owner, lane == BACKLOG_GUEST ? peer : "", holder, most,
-                              size_of(msg), msg);
-}
-
-static int put_bounded(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
-                       const shares_bounds_t *most, zmsg_t **msg)
-{
-    int r;
-
-    INVARIANT(lane <= BACKLOG_GUEST);
-    if (lane == BACKLOG_QUICK)
-        return work_put_held(self->work, owner, holder, most, size_of(*msg), msg);
-    r = put_beside(self->beside[index_of(lane)], owner, holder, lane, most, *msg);
-    if (r)
-        return r;
-    *msg = NULL;
-    start_beside(self);
-    return 0;
-}
-
 int backlog_put_held(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
                      zmsg_t **msg)
 {
-    INVARIANT(lane <= BACKLOG_GUEST);
+    INVARIANT(lane < BACKLOG_LANES);
     return put_bounded(self, owner, holder, lane, &bounds[lane], msg);
 }
 
 void backlog_put_again(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
                        zmsg_t **msg)
 {
-    int r = put_bounded(self, owner, holder, lane, &boundless, msg);
+    int r;
 
+    INVARIANT(lane < BACKLOG_LANES);
+    r = put_bounded(self, owner, holder, lane, &boundless, msg);
     INVARIANT(!r); /* no bounds apply, so only memory can be missing */
 }
 
-void backlog_done(backlog_t *self, backlog_lane_t lane)
+/* Is a worker left for one more of that lane? */
+static bool has_worker(const backlog_t *self, int lane)
 {
-    if (lane == BACKLOG_QUICK)
-        return;
-    INVARIANT(self->running[index_of(lane)] > 0); /* more would begin than there are workers for */
-    self->running[index_of(lane)]--;
-    start_beside(self);
+    const int *running = self->running;
+    int slow = running[BACKLOG_SLOW] + running[BACKLOG_SLOW_GUEST];
+
+    if ((lane == BACKLOG_SLOW || lane == BACKLOG_SLOW_GUEST) && slow >= self->slow_max)
+        return false;
+    if (lane != BACKLOG_QUICK && slow + running[BACKLOG_GUEST] >= self->beside_max)
+        return false;
+    return lane == BACKLOG_GUEST || running[BACKLOG_QUICK] + slow < self->leave_max;
 }
 
-void backlog_released(backlog_t *self, const char *holder)
+/* The lane whose turn it is, of those where something waits that may begin: which waits for no
+ * other one of its holder. -1: none. */
+static int next_lane(const backlog_t *self)
 {
-    work_release(self->work, holder);
+    int next = -1;
+
+    for (int i = 0; i < BACKLOG_LANES; i++)
+        if ((next < 0 || self->turn[i] < self->turn[next]) && has_worker(self, i)
+            && shares_next_holder(self->lanes[i]))
+            next = i;
+    return next;
+}
+
+static zmsg_t *take_next(backlog_t *self)
+{
+    int lane = next_lane(self);
+    char *holder;
+    zmsg_t *msg;
+
+    if (lane < 0)
+        return NULL;
+    holder = memory_copy(shares_next_holder(self->lanes[lane]), "a holder of workers");
+    msg = shares_take(self->lanes[lane]);
+    for (int i = 0; i < BACKLOG_LANES; i++)
+        if (i != lane)
+            shares_hold(self->lanes[i], holder);
+    free(holder);
+    self->running[lane]++;
+    self->turn[lane] = ++self->turns;
+    if (next_lane(self) >= 0)
+        pthread_cond_signal(&self->more); /* what was done may let several begin */
+    return msg;
+}
+
+void backlog_done(backlog_t *self, backlog_lane_t lane, const char *holder)
+{
+    INVARIANT(lane < BACKLOG_LANES);
+    pthread_mutex_lock(&self->mutex);
+    INVARIANT(self->running[lane] > 0); /* more would begin than there are workers for */
+    self->running[lane]--;
+    for (int i = 0; i < BACKLOG_LANES; i++)
+        shares_release(self->lanes[i], holder);
+    pthread_mutex_unlock(&self->mutex);
+    pthread_cond_signal(&self->more);
 }
 
 zmsg_t *backlog_take(backlog_t *self)
 {
-    return work_take(self->work);
+    zmsg_t *msg = NULL;
+
+    pthread_mutex_lock(&self->mutex);
+    while (!self->stopped && !(msg = take_next(self)))
+        pthread_cond_wait(&self->more, &self->mutex);
+    pthread_mutex_unlock(&self->mutex);
+    return msg;
 }
 
 void backlog_stop(backlog_t *self)
 {
-    work_stop(self->work);
+    pthread_mutex_lock(&self->mutex);
+    self->stopped = true;
+    pthread_mutex_unlock(&self->mutex);
+    pthread_cond_broadcast(&self->more);
 }
 
-size_t backlog_waiting(const backlog_t *self)
+size_t backlog_waiting(backlog_t *self)
 {
-    return work_waiting(self->work) + shares_waiting(self->beside[0])
-           + shares_waiting(self->beside[1]);
+    size_t n = 0;
+
+    pthread_mutex_lock(&self->mutex);
+    for (int i = 0; i < BACKLOG_LANES; i++)
+        n += shares_waiting(self->lanes[i]);
+    pthread_mutex_unlock(&self->mutex);
+    return n;
 }
 
-bool backlog_is_full(const backlog_t *self)
+bool backlog_is_full(backlog_t *self)
 {
-    return work_waiting(self->work) >= BACKLOG_OWN || work_bytes(self->work) >= BACKLOG_OWN_BYTES;
+    const shares_t *quick = self->lanes[BACKLOG_QUICK];
+    bool full;
+
+    pthread_mutex_lock(&self->mutex);
+    full = shares_waiting(quick) >= BACKLOG_OWN || shares_bytes(quick) >= BACKLOG_OWN_BYTES;
+    pthread_mutex_unlock(&self->mutex);
+    return full;
 }

@@ -199,6 +199,12 @@ void shares_bound_groups(shares_t *self, size_t max, size_t percent)
     self->group_percent = percent;
 }
 
+void shares_hold(shares_t *self, const char *holder)
+{
+    if (*holder && self->held_max)
+        set_held(self->held, holder, held_by(self->held, holder) + 1);
+}
+
 void shares_release(shares_t *self, const char *holder)
 {
     if (!*holder || !self->held_max)
@@ -265,8 +271,7 @@ void *shares_take(shares_t *self)
 
     if (!item)
         return NULL;
-    if (self->held_max && *item->holder)
-        set_held(self->held, item->holder, held_by(self->held, item->holder) + 1);
+    shares_hold(self, item->holder);
     if (self->group_max && *owner->group) {
         set_held(self->grouped, owner->group, held_by(self->grouped, owner->group) + 1);
         set_held(self->owned, owner->name, held_by(self->owned, owner->name) + 1);

@@ -2,7 +2,7 @@
  * owner may have a bounded number of items and bytes waiting. Items are taken one owner after the
  * other, the oldest of each first, so a busy owner delays the others by one item at most. The
  * bounds come with each call of shares_put, so owners may have different ones. Not safe for several
- * threads: common/bus/work.h has the lock. */
+ * threads: common/bus/work.h and backlog.h have a lock. */
 #pragma once
 
 #include <stdbool.h>
@@ -46,6 +46,8 @@ int shares_put_held(shares_t *self, const char *owner, const char *holder,
 int shares_put_grouped(shares_t *self, const char *owner, const char *group, const char *holder,
                        const shares_bounds_t *bounds, size_t bytes, void *item);
 
+/* An item of that holder is worked on that another queue had: it counts as if taken here. */
+void shares_hold(shares_t *self, const char *holder);
 /* An item of that holder is worked on no more. */
 void shares_release(shares_t *self, const char *holder);
 /* The same for an item of that owner, which is of that group. */

@@ -46,35 +46,13 @@ work_t *work_new(size_t max, bool polled)
 int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
                 zmsg_t **msg)
 {
-    return work_put_held(self, owner, "", bounds, bytes, msg);
-}
-
-void work_bound_held(work_t *self, size_t max)
-{
-    INVARIANT(self->fd < 0); /* a polled queue is readable while anything waits */
-    pthread_mutex_lock(&self->mutex);
-    shares_bound_held(self->queue, max);
-    pthread_mutex_unlock(&self->mutex);
-}
-
-void work_release(work_t *self, const char *holder)
-{
-    pthread_mutex_lock(&self->mutex);
-    shares_release(self->queue, holder);
-    pthread_mutex_unlock(&self->mutex);
-    pthread_cond_signal(&self->more); /* a message may have waited for that */
-}
-
-int work_put_held(work_t *self, const char *owner, const char *holder,
-                  const shares_bounds_t *bounds, size_t bytes, zmsg_t **msg)
-{
     bool first;
     int r;
 
     INVARIANT(*msg);
     pthread_mutex_lock(&self->mutex);
     first = !shares_waiting(self->queue);
-    r = shares_put_held(self->queue, owner, holder, bounds, bytes, *msg);
+    r = shares_put(self->queue, owner, bounds, bytes, *msg);
     pthread_mutex_unlock(&self->mutex);
     if (r)
         return r;
@@ -162,16 +140,6 @@ size_t work_waiting(work_t *self)
     n = shares_waiting(self->queue);
     pthread_mutex_unlock(&self->mutex);
     return n;
-}
-
-size_t work_bytes(work_t *self)
-{
-    size_t bytes;
-
-    pthread_mutex_lock(&self->mutex);
-    bytes = shares_bytes(self->queue);
-    pthread_mutex_unlock(&self->mutex);
-    return bytes;
 }
 
 void work_destroy(work_t **self_p)

@@ -21,13 +21,6 @@ int work_put(work_t *self, zmsg_t **msg);
 int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
                 zmsg_t **msg);
 
-/* As work_put_of, for a message that somebody holds a worker for: shares_put_held. work_release
- * tells that its worker is done with it; work_bound_held is shares_bound_held. */
-int work_put_held(work_t *self, const char *owner, const char *holder,
-                  const shares_bounds_t *bounds, size_t bytes, zmsg_t **msg);
-void work_release(work_t *self, const char *holder);
-void work_bound_held(work_t *self, size_t max);
-
 /* As work_put, but waits until there is room and memory. False: work_stop was called meanwhile, and
  * *msg is still the caller's. */
 bool work_put_wait(work_t *self, zmsg_t **msg);
@@ -46,9 +39,6 @@ void work_stop(work_t *self);
 
 /* Messages that nobody has taken yet. */
 size_t work_waiting(work_t *self);
-
-/* The sum of the bytes of those messages, as work_put_of was told. */
-size_t work_bytes(work_t *self);
 
 /* Free the queue and its messages, after the last thread that uses it has ended. */
 void work_destroy(work_t **self_p);

@@ -20,7 +20,7 @@ enum {
     RELEASE_MS = 50,     /* how often to check held replies for their deadline */
     DATABASE_TRIES = 300,
     DATABASE_RETRY_US = 200000,
-    FLIGHTS_MAX = 2 * BACKLOG_ALL + BACKLOG_GUESTS_ALL + HELD_MAX
+    FLIGHTS_MAX = 2 * BACKLOG_ALL + 2 * BACKLOG_GUESTS_ALL + HELD_MAX
                   + 1024 /* that wait, are held and are worked on */
 };
 

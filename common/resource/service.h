@@ -41,8 +41,9 @@ typedef struct service_spec {
     /* A verb that the service sends to itself, and the setting with its period in seconds; may be
      * NULL. */
     const char *periodic, *period;
-    /* Does the request keep a worker busy for long, making keys? Less than half of the workers run
-     * such requests (backlog.h); body is encoded as it came on the bus. May be NULL. */
+    /* Does the request keep a worker busy for long, making keys or signing out many people? Less
+     * than half of the workers run such requests, whoever sends them (backlog.h); body is encoded
+     * as it came on the bus. May be NULL. */
     bool (*is_slow)(const char *verb, const void *body, size_t len);
     /* What crud_fetch makes its requests with: &way_out. NULL: no verb of the service makes any. */
     const way_out_t *way_out;

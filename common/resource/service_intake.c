@@ -36,7 +36,7 @@ static void refuse_request(service_t *self, zmsg_t *msg, int code)
     zframe_destroy(&identity);
 }
 
-/* A request that keeps its worker busy for long by computing, not by waiting for PostgreSQL. */
+/* A request that keeps its worker busy for long, as the service says of its verb. */
 static bool is_slow(const service_t *self, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_first(msg), *verb = identity ? zmsg_next(msg) : NULL;
@@ -55,14 +55,14 @@ static peer_t sender_of(zmsg_t *msg)
     return peer_of(zmsg_next(msg));
 }
 
-/* Quick requests of API clients must not wait for slow ones, which make keys, nor for requests of
- * other peers (backlog.h). */
+/* Requests of API clients and those of other peers must not wait for each other, nor for slow ones
+ * (backlog.h). */
 static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
 {
     if (zframe_size(zmsg_first(msg)) == 0) /* the service's own periodic request */
         return BACKLOG_QUICK;
     if (!(sender_of(msg).role & lease_roles(self->row->name)))
-        return BACKLOG_GUEST;
+        return is_slow(self, msg) ? BACKLOG_SLOW_GUEST : BACKLOG_GUEST;
     return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
 }
 

@@ -131,8 +131,6 @@ static void on_answer(service_t *self, zmsg_t *msg)
     wait_t *wait = pop_wait(msg);
     int lane_number = (int)strtol(lane, NULL, 10);
 
-    backlog_released(self->backlog, holder);
-    backlog_done(self->backlog, (backlog_lane_t)lane_number);
     if (wait && wait->waits) {
         note_head(wait, key, lane_number, holder, turn);
         zmsg_destroy(&msg);

@@ -328,6 +328,21 @@ static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
     return head;
 }
 
+/* Tell the backlog, without waiting for the reactor, that the worker is free for another one. */
+static void tell_done(backlog_t *backlog, zmsg_t *out)
+{
+    zframe_t *lane_frame, *holder_frame;
+    _cleanup_(free_mem) char *lane = NULL;
+    _cleanup_(free_mem) char *holder = NULL;
+
+    (void)zmsg_first(out);
+    lane_frame = zmsg_next(out);
+    holder_frame = zmsg_next(out);
+    lane = zframe_strdup(lane_frame);
+    holder = zframe_strdup(holder_frame);
+    backlog_done(backlog, (backlog_lane_t)strtol(lane, NULL, 10), holder);
+}
+
 void service_worker(zsock_t *pipe, void *context)
 {
     const worker_args_t *args = context;
@@ -343,8 +358,8 @@ void service_worker(zsock_t *pipe, void *context)
         zmsg_t *out = work_on(&crud, args, msg);
 
         zmsg_destroy(&msg);
-        /* A lost reply would keep its lane's slot and its flights entry for ever: wait for
-         * memory. */
+        tell_done(args->backlog, out);
+        /* A lost reply would keep its flights entry for ever: wait for memory. */
         work_put_wait(args->done, &out);
         zmsg_destroy(&out);
     }

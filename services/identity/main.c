@@ -111,6 +111,13 @@ static const char *const tidy[] = {
     NULL,
 };
 
+/* Making a key computes; a provider's message may sign out everybody whom a sid or a name is of. */
+static bool identity_is_slow(const char *verb, const void *body, size_t len)
+{
+    return ssh_authority_is_slow(verb, body, len) || !strcmp(verb, "sign_in.logout")
+           || !strcmp(verb, "sign_in.saml_logout");
+}
+
 static int identity_setup(crud_t *crud, const config_t *config)
 {
     int r = oauth_setup(config);
@@ -166,7 +173,7 @@ int main(int argc, char **argv)
         .periodic = "sign_in.tidy",
         .period = "sign-in-tidy-seconds",
         .log_only_ends = true,
-        .is_slow = ssh_authority_is_slow,
+        .is_slow = identity_is_slow,
         .way_out = &way_out,
         .asks = asks,
         .part = &counts,

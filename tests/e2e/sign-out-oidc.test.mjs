@@ -253,9 +253,11 @@ test('a token that comes again before it is carried out is not told that it was'
   const answers = [];
   let told = 0;
   try {
-    for (const count of [1, 2]) {
+    const queued = async () => Number(/^postern_identity_requests_queued (\d+)/m.exec(await (await fetch(`http://127.0.0.1:${edge.port - 30}/metrics`)).text())[1]);
+    // The second one may wait for the first one's worker: sign-outs of providers have but some of them.
+    for (const waits of [() => lock.waiting() >= 1, async () => lock.waiting() >= 2 || await queued() >= 1]) {
       answers.push(logout(places.one, token).finally(() => { told++; }));
-      await until(() => lock.waiting() >= count, `${count} wait`);
+      await until(waits, `${answers.length} wait`);
     }
     assert.deepEqual([told, await stays(person)], [0, true]);
   } finally { await lock.end(); }
