@@ -263,6 +263,82 @@ test('clients that do not take 1 GiB each cost a bounded part of memory and noth
   up.close();
 });
 
+// Chunks of the sizes, in turn, in which bytes of `noise` go out.
+function chunks(total, sizes) {
+  const out = [];
+  for (let at = 0, i = 0; at < total; i++) {
+    const size = Math.min(sizes[i % sizes.length], total - at);
+    out.push(framings.chunks.part(noise.subarray(at, at + size)));
+    at += size;
+  }
+  return Buffer.concat(out);
+}
+
+const mixtures = [[1], [2, 1], [1, 1023], [1024, 1025, 1], [5000, 1, 1, 1], [17, 4096, 3, 65536, 1, 1], [150000, 1, 999]];
+
+test('an answer is whole in whatever chunks it comes, however many of them are read at once', { timeout: 280000 }, async () => {
+  const TOTAL = 400000, want = sum().update(noise.subarray(0, TOTAL)).digest('hex');
+  let body;
+  const up = await tcpUpstream((socket) => socket.once('data', () => { socket.write(framings.chunks.head()); socket.write(body); socket.end(framings.chunks.end); }));
+  const to = await endpoint(up.address);
+  for (const sizes of mixtures) {
+    body = chunks(TOTAL, sizes);
+    for (const protocol of ['h1', 'h2']) {
+      const got = await read(await one[protocol](to.host, '/'));
+      assert.deepEqual(got, { bytes: TOTAL, whole: true, hash: want }, `${protocol}, chunks of ${sizes}`);
+    }
+  }
+  await up.close();
+});
+
+test('bytes that come one at a time while the client takes nothing all reach it when it goes on', { timeout: 280000 }, async () => {
+  const FIRST = 70000, TOTAL = FIRST + 2000, want = sum().update(noise.subarray(0, TOTAL)).digest('hex'); // beyond the window of a stream that is not read
+  for (const framing of ['chunks', 'length']) {
+    const { head, part, end } = framings[framing];
+    let sent = 0;
+    const up = await tcpUpstream((socket) => socket.setNoDelay(true).once('data', () => {
+      socket.write(head(TOTAL));
+      socket.write(part(noise.subarray(0, FIRST)));
+      sent = FIRST;
+      const next = () => { socket.write(part(noise.subarray(sent, ++sent))); if (sent < TOTAL) setImmediate(next); else socket.end(end); };
+      next();
+    }));
+    const to = await endpoint(up.address), answer = await one.h2(to.host, '/');
+    await until(() => sent === TOTAL, 'the upstream has sent all');
+    assert.deepEqual(await read(answer), { bytes: TOTAL, whole: true, hash: want }, framing);
+    await up.close();
+  }
+});
+
+test('clients that do not take an answer in chunks of a byte cost no more than those of any other', { timeout: 280000, skip: elsewhere }, async () => {
+  const READERS = 60, TOTAL = 2 * MIB, body = chunks(TOTAL, [1]), want = sum().update(noise).digest('hex');
+  let written = 0;
+  const up = await tcpUpstream((socket) => socket.once('data', () => {
+    socket.write(framings.chunks.head());
+    let at = 0;
+    const write = () => {
+      for (let more = true; more && at < body.length; at += 65536) { more = socket.write(body.subarray(at, at + 65536)); written += 65536; }
+      if (at < body.length) socket.once('drain', write); else socket.end(framings.chunks.end);
+    };
+    write();
+  }));
+  const to = await endpoint(up.address);
+  await through(to.host, '/', { method: 'HEAD' }).catch(() => {});
+  const before = resident(), open = [];
+  for (let i = 0; i < READERS; i++) {
+    const answer = await one[i % 2 ? 'h2' : 'h1'](to.host, '/'); // and nobody reads it
+    answer.request.removeAllListeners('error').on('error', () => {});
+    open.push(answer);
+  }
+  let last = -1, same = 0;
+  await until(() => { same = written === last ? same + 1 : 0; last = written; return same > 25; }, 'all wait for their clients', 120000);
+  const grown = resident() - before;
+  assert.ok(grown < READERS * 256 * 1024 + 16 * MIB + sanitizer(), `${READERS} clients took ${grown} bytes of memory`);
+  for (const answer of open.slice(0, 2)) assert.deepEqual(await read(answer), { bytes: TOTAL, whole: true, hash: want }); // what waited comes, and the rest
+  for (const answer of open) answer.end();
+  await up.close();
+});
+
 const cuts = {
   'its length is not reached': [(s) => { s.write(framings.length.head(2 * MIB)); s.end(noise.subarray(0, MIB)); }],
   'its length is not reached, and the connection reset': [(s) => { s.write(framings.length.head(2 * MIB)); s.write(noise.subarray(0, MIB), () => s.resetAndDestroy()); }],

@@ -624,6 +624,27 @@ test('padding in pieces: wherever an answer is cut in two, it arrives', { timeou
   }
 });
 
+test('messages are whole in whatever frames they come, however many of them are read at once', { timeout: 280000 }, async () => {
+  const TOTAL = 300000, body = crypto.randomBytes(TOTAL).toString('hex').slice(0, TOTAL);
+  let sizes;
+  const up = await framing((stream, send) => {
+    const out = [frame(HEADERS, END_HEADERS, stream, head([['content-type', 'application/grpc']]))];
+    for (let at = 0, i = 0; at < TOTAL; i++) {
+      const size = Math.min(sizes[i % sizes.length], TOTAL - at), part = Buffer.from(body.slice(at, at + size));
+      out.push(i % 5 ? frame(DATA, 0, stream, part) : frame(DATA, PADDED, stream, Buffer.concat([Buffer.from([2]), part, Buffer.alloc(2)])));
+      at += size;
+    }
+    out.push(frame(HEADERS, END_HEADERS | END_STREAM, stream, headers([['grpc-status', '0'], ['last', 'x'.repeat(3000)]])));
+    send(Buffer.concat(out));
+  });
+  const to = await endpoint(up.address);
+  for (sizes of [[2], [9, 2039], [2048, 3, 1024], [16381], [16381, 2, 2, 1025], [700, 1]]) {
+    const got = await request(to.host);
+    assert.deepEqual([got.status, got.trailers?.['grpc-status'], got.trailers?.last?.length, got.body.length, got.body === body], [200, '0', 3000, TOTAL, true], `frames of ${sizes}`);
+  }
+  await up.close();
+});
+
 // Good answers with bytes that are changed, taken out and put in: each request ends, in whatever way, and the next is served.
 test('answers that nobody would send', { timeout: 280000 }, async () => {
   let seed = 1;

@@ -61,6 +61,10 @@ typedef struct {
     ngx_int_t (*init)(void *data); /* nginx's functions, which edge_reader.c wraps */
     ngx_int_t (*filter)(void *data, ssize_t bytes);
     edge_loan_t loan; /* of what comes from the upstream */
+    u_char *end; /* of the request's own buffer */
+    ngx_uint_t pieces; /* that were read since nothing waited for the client */
+    ngx_http_chunked_t chunked; /* how far its framing was read */
+    unsigned in_chunks : 1; /* the body, of HTTP/1.1 */
     struct edge_upgraded *upgraded; /* NULL: there was no 101 of the upstream's */
 } edge_reader_t;
 

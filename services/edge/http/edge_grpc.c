@@ -5,6 +5,7 @@
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc_head.h"
+#include "services/edge/http/edge_pieces.h"
 #include "services/edge/http/h2.h"
 #include "services/edge/http/head.h"
 #include "services/edge/modules/module_response_headers.h"
@@ -395,7 +396,7 @@ on_read(void *data, ssize_t bytes)
     if (why) {
         return refuse_answer(r, why, NGX_ERROR);
     }
-    rc = grpc->filter(grpc->data, bytes);
+    rc = edge_pieces_grpc(r, grpc->filter, grpc->data, bytes);
     if (rc == NGX_ERROR) {
         return rc;
     }

@@ -6,11 +6,13 @@
  * lends a large buffer to a request whose small one was filled by one read. It takes the large one
  * back when the request ends, or when the small one would have done for a second. A client that
  * does not read keeps what it was lent and no more: while the buffer is full the upstream is not
- * read.
+ * read. Nor is it where many reads have brought few bytes each, which wait: nginx has a buffer for
+ * each, and looks at all of them whenever it sends.
  *
  * So it is with each side of a WebSocket. There nginx has a handler for each event of either side,
  * and no filter: before a handler runs, it is seen what the last one carried. */
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_pieces.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -18,6 +20,7 @@
 enum {
     LARGE = 64 << 10,
     PART = 4,          /* of postern_request_memory, beside it: so much may be lent */
+    PIECES_MAX = 128,  /* that wait for a client; one read brings 65 at most */
     KEPT_MAX = 64,     /* buffers kept for the next request instead of freed */
     SWEEP_MS = 1000
 };
@@ -133,6 +136,38 @@ much_is_left(const edge_ctx_t *ctx, const ngx_http_upstream_t *u)
 }
 
 
+/* Of the buffer that is read into, which stop_at_many may have made shorter. */
+static u_char *
+buffer_end(const edge_reader_t *reader)
+{
+    return reader->loan.large ? reader->loan.large + LARGE : reader->end;
+}
+
+
+/* Where too many pieces wait the buffer is full: so nginx reads no more, until all were sent. Then
+ * it fills the buffer anew, as long as that is now, and the next on_read makes it whole. */
+static ngx_uint_t
+stop_at_many(edge_reader_t *reader, ngx_http_upstream_t *u)
+{
+    reader->pieces += edge_pieces_count(u);
+    if (reader->pieces <= PIECES_MAX) {
+        return 0;
+    }
+    u->buffer.end = u->buffer.last;
+    return 1;
+}
+
+
+static ngx_int_t
+filter_read(ngx_http_request_t *r, edge_reader_t *reader, ssize_t bytes)
+{
+    if (reader->in_chunks) {
+        return edge_pieces_chunked(r, &reader->chunked, bytes);
+    }
+    return reader->filter(r, bytes);
+}
+
+
 /* Wraps nginx's filter, which appends what was read to the response without copying it. So the
  * buffer of later reads can be exchanged here: what is in the one before is sent from there. */
 static ngx_int_t
@@ -150,9 +185,13 @@ on_read(void *data, ssize_t bytes)
         return NGX_ERROR;
     }
     reader = &ctx->reader;
+    if (u->busy_bufs == NULL && u->out_bufs == NULL) {
+        reader->pieces = 0;
+        u->buffer.end = buffer_end(reader);
+    }
     filled = u->buffer.last + bytes == u->buffer.end;
-    rc = reader->filter(data, bytes);
-    if (rc == NGX_ERROR) {
+    rc = filter_read(r, reader, bytes);
+    if (rc == NGX_ERROR || stop_at_many(reader, u)) {
         return rc;
     }
     if (reader->loan.large) {
@@ -167,20 +206,26 @@ on_read(void *data, ssize_t bytes)
 }
 
 
-/* nginx's init chooses the filter by the body's framing (length or chunks). */
+/* nginx's init chooses the filter by the body's framing (length or chunks), and sets u->length to 0
+ * where an answer has no body, whatever its head says. */
 static ngx_int_t
 init_filter(void *data)
 {
     ngx_int_t            rc;
     edge_ctx_t          *ctx;
+    edge_reader_t       *reader;
     ngx_http_request_t  *r = data;
 
     ctx = edge_ctx(r);
     if (ctx == NULL) {
         return NGX_ERROR;
     }
-    rc = ctx->reader.init(data);
-    ctx->reader.filter = r->upstream->input_filter;
+    reader = &ctx->reader;
+    rc = reader->init(data);
+    reader->filter = r->upstream->input_filter;
+    reader->end = r->upstream->buffer.end;
+    reader->in_chunks = !ctx->grpc && r->upstream->headers_in.chunked && r->upstream->length;
+    ngx_memzero(&reader->chunked, sizeof(reader->chunked));
     r->upstream->input_filter = on_read;
     return rc;
 }
