@@ -12,6 +12,7 @@
  * and no filter: before a handler runs, it is seen what the last one carried. */
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/tls/edge_recv.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -191,6 +192,13 @@ edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ctx->reader.init = r->upstream->input_filter_init;
     r->upstream->input_filter_init = init_filter;
+}
+
+
+void
+edge_reader_stands(ngx_connection_t *upstream)
+{
+    edge_recv_from_upstream(upstream);
 }
 
 
