@@ -102,6 +102,7 @@ async function server() {
   const probe = tls.createServer(), port = await new Promise((resolve) => { probe.listen(0, storyHost, () => resolve(probe.address().port)); });
   await new Promise((resolve) => { probe.close(resolve); });
   const child = spawn('openssl', ['s_server', '-accept', `${storyHost}:${port}`, '-key', `${signed}.key`, '-cert', `${signed}.pem`, '-tls1_3'], { stdio: ['pipe', 'pipe', 'pipe'] });
+  process.on('exit', () => child.kill()); // whatever becomes of the story
   const self = { said: '', records: 0, over: false };
   for (const from of [child.stdout, child.stderr]) from.on('data', (part) => { self.said += part; });
   child.stdin.on('error', () => {});
