@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_kept.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_proxy.h"
 #include "services/edge/http/edge_redirect.h"
@@ -347,7 +348,7 @@ ngx_command_t  edge_directives[] = {
 
     { ngx_string("postern_kept"),
       NGX_HTTP_UPS_CONF|NGX_CONF_NOARGS,
-      edge_upstream_kept_directive,
+      edge_kept_directive,
       0,
       0,
       NULL },

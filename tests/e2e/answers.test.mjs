@@ -2,14 +2,12 @@
 // or behind an answer is not part of it.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import fs from 'node:fs';
 import http2 from 'node:http2';
 import https from 'node:https';
 import test from 'node:test';
 import tls from 'node:tls';
-import { workers } from '../model/workers.mjs';
 import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
-import { ca, edge, elsewhere, endpoint, env, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, endpoint, env, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 // An upstream that answers each request with the next of these, as they are; the last one again and again. No bodies are read.
 async function scripted(...answers) {
@@ -419,42 +417,6 @@ test('what ends with a kept connection is asked again where its method may be, a
     agent.destroy();
     await up.close();
   }
-});
-
-// The edge stands still while a request comes, and then what the upstream does on the connection that it has kept for it.
-async function inOneTurn(method, act) {
-  const sockets = [];
-  const up = await tcpUpstream((socket) => { sockets.push(socket); socket.on('data', () => socket.write(OK)); }), to = await endpoint(up.address);
-  const agent = new https.Agent({ keepAlive: true, maxSockets: 1 }); // one worker
-  assert.equal((await through(to.host, '/', { agent })).body, 'ok');
-  await until(() => Object.values(agent.freeSockets).length === 1, 'the connection waits for its next request');
-  const [[client]] = Object.values(agent.freeSockets), written = client.bytesWritten, stopped = workers();
-  stopped.forEach((pid) => process.kill(pid, 'SIGSTOP'));
-  let answer;
-  try {
-    await until(() => stopped.every((pid) => / \(.*\) T /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8'))), 'they stand still');
-    answer = through(to.host, '/', { method, agent });
-    answer.catch(() => {}); // it is awaited below
-    await until(() => client.bytesWritten > written, 'the request is sent');
-    await act(sockets[0]);
-  } finally {
-    stopped.forEach((pid) => process.kill(pid, 'SIGCONT'));
-  }
-  const got = await answer;
-  agent.destroy();
-  await up.close();
-  return { ...got, connections: sockets.length };
-}
-
-test('what is found on a kept connection before the request has been sent there is no answer to it', { skip: elsewhere, timeout: 280000 }, async () => {
-  const got = await inOneTurn('GET', (socket) => new Promise((resolve) => { socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil', resolve); }));
-  assert.notEqual(got.body, 'evil');
-  assert.ok(got.status === 502 || got.body === 'ok', got.body); // ok: its end was seen before the request
-});
-
-test('a kept connection that ends before the request has been sent there costs no request, whatever its method', { skip: elsewhere, timeout: 280000 }, async () => {
-  const got = await inOneTurn('POST', (socket) => new Promise((resolve) => { socket.end(resolve); }));
-  assert.deepEqual([got.status, got.body, got.connections], [200, 'ok', 2]);
 });
 
 test('bytes behind an answer without a body are no answer to the next request', { timeout: 280000 }, async () => {

@@ -14,6 +14,7 @@
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_pieces.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/tls/edge_recv.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -236,6 +237,13 @@ edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ctx->reader.init = r->upstream->input_filter_init;
     r->upstream->input_filter_init = init_filter;
+}
+
+
+void
+edge_reader_stands(ngx_connection_t *upstream)
+{
+    edge_recv_from_upstream(upstream);
 }
 
 

@@ -16,3 +16,6 @@ ngx_int_t edge_reader_watch_upgraded(ngx_http_request_t *r);
 void edge_reader_stop(edge_ctx_t *ctx);
 /* When the request's memory is freed. */
 void edge_reader_end(edge_ctx_t *ctx);
+/* The request's connection to its upstream stands, its handshake of TLS included, if it has one: of
+ * records with next to nothing in them only some are read in a turn from now on. */
+void edge_reader_stands(ngx_connection_t *upstream);

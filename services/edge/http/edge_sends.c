@@ -7,8 +7,11 @@
  * kept was, and what has become of it since the send itself says. So nginx finds the request sent
  * already, and goes on from there: it keeps what the socket did not take, sends once more where
  * that failed, fails then, and dials. That is for GET and HEAD, which may be sent again: for others
- * nginx asks, because what fails behind a request that was sent ends it. */
+ * nginx asks, because what fails behind a request that was sent ends it. Of those that could not be
+ * sent again the kernel is asked, too, whether the upstream has ended the connection. */
 #include "services/edge/http/edge_sends.h"
+
+#include <poll.h>
 
 static ngx_http_request_t  *asked;
 static edge_ctx_t          *asked_ctx;   /* its own */
@@ -66,6 +69,38 @@ edge_sends_note(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     asked = r;
     asked_ctx = ctx;
+}
+
+
+ngx_uint_t
+edge_sends_is_idempotent(const ngx_http_request_t *r)
+{
+    return (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_PUT | NGX_HTTP_DELETE
+                         | NGX_HTTP_OPTIONS | NGX_HTTP_TRACE | NGX_HTTP_PROPFIND
+                         | NGX_HTTP_PROPPATCH | NGX_HTTP_MKCOL | NGX_HTTP_COPY | NGX_HTTP_MOVE
+                         | NGX_HTTP_UNLOCK)) != 0;
+}
+
+
+/* Whatever an upstream says on an idle connection ends it, as nginx has it (its keepalive module),
+ * but for one of HTTP/2, which may send PING, and windows. */
+static ngx_uint_t
+has_ended(const ngx_connection_t *c)
+{
+    struct pollfd  socket = { .fd = c->fd, .events = POLLIN|POLLRDHUP };
+
+    if (poll(&socket, 1, 0) != 1) {
+        return 0;
+    }
+    return asked_ctx->grpc == NULL || (socket.revents & ~POLLIN) != 0;
+}
+
+
+ngx_uint_t
+edge_sends_can_go(const ngx_connection_t *c)
+{
+    return (edge_sends_is_idempotent(asked) && !asked->request_body_no_buffering)
+           || !has_ended(c);
 }
 
 

@@ -185,6 +185,15 @@ edge_unsent_left_keep(const edge_ctx_t *ctx, ngx_connection_t *c, size_t bytes)
 }
 
 
+static size_t
+files_beside(ngx_cycle_t *cycle)
+{
+    ngx_core_conf_t  *core = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+
+    return left_files_beside(cycle->listening.nelts, core->worker_processes);
+}
+
+
 void
 edge_unsent_left_start(ngx_cycle_t *cycle)
 {
@@ -192,7 +201,8 @@ edge_unsent_left_start(ngx_cycle_t *cycle)
     struct rlimit  files;
 
     n = getrlimit(RLIMIT_NOFILE, &files) == 0
-            ? left_places(cycle->connection_n, files.rlim_cur) : LEFT_PLACES_FEW;
+            ? left_places(cycle->connection_n, files_beside(cycle), files.rlim_cur)
+            : LEFT_PLACES_FEW;
     ngx_queue_init(&unused);
     for (i = 0; i < n; i++) {
         ngx_queue_insert_tail(&unused, &places[i].link);

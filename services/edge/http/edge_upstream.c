@@ -16,6 +16,7 @@
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
+#include "services/edge/http/edge_kept.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_sends.h"
 #include "services/edge/http/edge_share.h"
@@ -23,7 +24,6 @@
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/tls/edge_tls_messages.h"
 #include "services/edge/modules/module.h"
-#include "services/edge/worker/edge_vitals.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
@@ -47,96 +47,7 @@ typedef struct {
 #define NO_POOL     (1ull << 62)
 #define HTTP2_POOL  (1ull << 63)
 
-/* of nginx's keepalive module */
-static ngx_event_free_peer_pt            keepalive_free;
-static ngx_event_get_peer_pt             keepalive_get;   /* NULL: postern_kept is not there */
-static ngx_http_upstream_init_pt         keepalive_init_upstream;
-static ngx_http_upstream_init_peer_pt    keepalive_init_peer;
-
-
-/* ---- kept connections ---- */
-
-static void
-on_kept_closed(void *data)
-{
-    ngx_connection_t  *c = data;
-
-    edge_unsent_leave(c);
-    if (c->close && !ngx_exiting && !ngx_terminate) {
-        edge_vitals(ngx_worker)->kept_given_up++;
-    }
-}
-
-
-/* A connection that is kept is idle, as those of clients are that wait for their next request:
- * where less than a sixteenth of a worker's are free nginx closes those that were idle for longest,
- * and which those are it knows by this mark alone. */
-static void
-mark_kept(ngx_connection_t *c, ngx_uint_t is_new)
-{
-    ngx_pool_cleanup_t  *cln = is_new ? ngx_pool_cleanup_add(c->pool, 0) : NULL;
-
-    if (cln) {
-        cln->handler = on_kept_closed;
-        cln->data = c;
-    }
-    ngx_reusable_connection(c, 1);
-}
-
-
-static ngx_int_t
-take_kept(ngx_peer_connection_t *pc, void *data)
-{
-    ngx_int_t  rc = keepalive_get(pc, data);
-
-    if (rc == NGX_DONE && pc->connection) {
-        ngx_reusable_connection(pc->connection, 0);
-        rc = edge_sends_later();
-    }
-    return rc;
-}
-
-
-static ngx_int_t
-init_kept_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
-{
-    ngx_int_t  rc = keepalive_init_peer(r, us);
-
-    if (rc == NGX_OK) {
-        keepalive_get = r->upstream->peer.get;
-        r->upstream->peer.get = take_kept;
-    }
-    return rc;
-}
-
-
-static ngx_int_t
-init_kept(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
-{
-    if (keepalive_init_upstream(cf, us) != NGX_OK) {
-        return NGX_ERROR;
-    }
-    keepalive_init_peer = us->peer.init;
-    us->peer.init = init_kept_peer;
-    return NGX_OK;
-}
-
-
-char *
-edge_upstream_kept_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_upstream_srv_conf_t  *uscf;
-
-    (void) cmd;
-    (void) conf;
-    uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
-    if (keepalive_init_upstream || uscf->peer.init_upstream == NULL) {
-        return "must stand once, behind keepalive";
-    }
-    keepalive_init_upstream = uscf->peer.init_upstream;
-    uscf->peer.init_upstream = init_kept;
-    return NGX_CONF_OK;
-}
+static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
 
 
 /* ---- connections that a request leaves ---- */
@@ -156,8 +67,8 @@ leave_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         u->keepalive = 0;
     }
     keepalive_free(pc, data, state);
-    if (c && pc->connection == NULL && c->fd != (ngx_socket_t) -1 && keepalive_get) {
-        mark_kept(c, !pc->cached);
+    if (c && pc->connection == NULL && c->fd != (ngx_socket_t) -1) {
+        edge_kept_mark(c, !pc->cached);
     }
 }
 
@@ -359,24 +270,12 @@ has_no_http2(const edge_ctx_t *ctx, const ngx_peer_connection_t *pc)
 }
 
 
-/* May it be sent twice (RFC 9110 9.2.2)? Those that the registry of methods calls idempotent, of
- * which nginx knows the name: what a method does that nobody here knows, nobody here can say. */
-static ngx_uint_t
-is_idempotent(const ngx_http_request_t *r)
-{
-    return (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_PUT | NGX_HTTP_DELETE
-                         | NGX_HTTP_OPTIONS | NGX_HTTP_TRACE | NGX_HTTP_PROPFIND
-                         | NGX_HTTP_PROPPATCH | NGX_HTTP_MKCOL | NGX_HTTP_COPY | NGX_HTTP_MOVE
-                         | NGX_HTTP_UNLOCK)) != 0;
-}
-
-
 /* Where an upstream closes a kept connection nginx tries another one, unless it knows that the
  * method is not idempotent: for it that is POST, LOCK and PATCH. */
 static void
 keep_from_again(ngx_peer_connection_t *pc, const ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    if (pc->cached && r->upstream->request_sent && !is_idempotent(r)) {
+    if (pc->cached && r->upstream->request_sent && !edge_sends_is_idempotent(r)) {
         pc->cached = 0;
         ctx->cut_off = 1;
     }

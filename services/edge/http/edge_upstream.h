@@ -15,6 +15,3 @@ socklen_t edge_upstream_address(ngx_http_request_t *r, const backend_t *backend,
 
 /* Directive inside upstream{}: peers come from the request's backend, not from server lines. */
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-/* Directive behind keepalive in there: idle connections that are kept may be given up when the
- * worker's connections run short. */
-char *edge_upstream_kept_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc.h"
+#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_upload.h"
 
 
@@ -95,6 +96,7 @@ on_write(void *data, ngx_chain_t *in)
     if (ctx == NULL || c == NULL) {
         return NGX_ERROR;
     }
+    edge_reader_stands(c);
     if (ctx->grpc && edge_grpc_begin_write(r, ctx, in) != NGX_OK) {
         return NGX_ERROR;
     }

@@ -11,6 +11,7 @@
  * gone nothing more is read (edge_carry.c). */
 #include "services/edge/modules/edge_converter.h"
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/edge_carry.h"
 #include "services/edge/modules/edge_parting.h"
@@ -386,6 +387,7 @@ take_over(void *data, ngx_chain_t *in)
 
     (void) in;
     edge_failover_stands(r, edge_ctx(r));
+    edge_reader_stands(u->peer.connection);
     u->read_event_handler = open_websocket;
     u->write_event_handler = open_websocket;
     ngx_post_event(u->peer.connection->write, &ngx_posted_events);

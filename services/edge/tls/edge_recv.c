@@ -3,7 +3,10 @@
  * (edge_bio.c): a read that returned less than it asked for has emptied the socket, and then there
  * is only what OpenSSL has kept of it. With that the head of a request, and a small body, take one
  * call of OpenSSL instead of two or three, and a full buffer no system call. What ends or breaks a
- * connection, and writes that a read has to wait for, are left to nginx. */
+ * connection, and writes that a read has to wait for, are left to nginx.
+ *
+ * Upstreams have nginx's BIO, which knows nothing of that: there a read ends when OpenSSL has no
+ * more, as ever, or when its turn is over. */
 #include "services/edge/tls/edge_recv.h"
 #include "services/edge/tls/edge_tls_messages.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -57,6 +60,22 @@ fail(ngx_connection_t *c, size_t got)
 }
 
 
+static void
+note_flood(const ngx_connection_t *c)
+{
+    ngx_uint_t   level = NGX_LOG_ERR;
+    const char  *who = "the upstream";
+
+    if (c->recv == edge_recv) {
+        edge_vitals(ngx_worker)->flooding_clients++;
+        level = NGX_LOG_INFO;
+        who = "client";
+    }
+    ngx_log_error(level, c->log, 0,
+                  "postern: %s sent too many TLS messages that carry nothing", who);
+}
+
+
 /* SSL_read returned n, which is not positive, behind so many bytes. */
 static ssize_t
 end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
@@ -76,9 +95,7 @@ end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
         return fail(c, got);
     }
     if (edge_tls_messages_were_too_many(ssl)) {
-        edge_vitals(ngx_worker)->flooding_clients++;
-        ngx_log_error(NGX_LOG_INFO, c->log, 0,
-                      "postern: client sent too many TLS messages that carry nothing");
+        note_flood(c);
         return fail(c, got);
     }
     if (why == SSL_ERROR_SYSCALL && !BIO_eof(SSL_get_rbio(ssl))) {
@@ -162,4 +179,22 @@ edge_recv(ngx_connection_t *c, u_char *buf, size_t size)
     }
     c->ssl->last = NGX_OK;
     return return_full(c, size);
+}
+
+
+/* nginx reads the head of an answer until it is whole, and asks for more without a look at whether
+ * there may be any. */
+static ssize_t
+recv_upstream(ngx_connection_t *c, u_char *buf, size_t size)
+{
+    return c->read->ready ? edge_recv(c, buf, size) : NGX_AGAIN;
+}
+
+
+void
+edge_recv_from_upstream(ngx_connection_t *c)
+{
+    if (c->recv == ngx_ssl_recv) {
+        c->recv = recv_upstream;
+    }
 }
