@@ -19,58 +19,67 @@
 #include <ngx_http_v2_module.h>
 
 enum {
-    FRAMES_MAX = 512,       /* of a connection, */
-    FRAMES_OF_REQUEST = 64, /* and for each request under way */
+    FRAMES_MAX = 512,        /* of a connection, */
+    FRAMES_OF_REQUEST = 64,  /* and for each request under way */
     FRAMES_TO_MERGE = FRAMES_MAX / 2,
-    STREAMS = 128,              /* places of streams whose updates are merged */
-    UPDATE_SIZE = 4,            /* WINDOW_UPDATE's payload, */
-    INCREMENT_MAX = 0x7fffffff, /* and what it says at most */
+    STREAMS = 128,           /* places of streams whose updates are merged */
+    UPDATE_SIZE = 4,         /* WINDOW_UPDATE's payload, */
+    INCREMENT_MAX = 0x7fffffff,   /* and what it says at most */
     LOG_EVERY_S = 60
 };
 
+
 /* ---- updates of windows ---- */
 
-static uint32_t number(const u_char *p)
+static uint32_t
+number(const u_char *p)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
 }
 
+
 /* A WINDOW_UPDATE of which not a byte has gone: its bytes; NULL: something else. */
-static u_char *update_that_waits(const ngx_http_v2_out_frame_t *frame)
+static u_char *
+update_that_waits(const ngx_http_v2_out_frame_t *frame)
 {
-    const ngx_buf_t *b = frame->first->buf;
+    const ngx_buf_t  *b = frame->first->buf;
 
     if (frame->stream || frame->blocked || frame->first != frame->last || b->pos != b->start
         || b->last - b->pos != NGX_HTTP_V2_FRAME_HEADER_SIZE + UPDATE_SIZE
-        || b->pos[3] != NGX_HTTP_V2_WINDOW_UPDATE_FRAME) {
+        || b->pos[3] != NGX_HTTP_V2_WINDOW_UPDATE_FRAME)
+    {
         return NULL;
     }
     return b->pos;
 }
 
+
 /* Adds what one update opens to another one of the same stream. 0: it is of another one, or too
  * much. */
-static ngx_uint_t add_update(u_char *to, const u_char *from)
+static ngx_uint_t
+add_update(u_char *to, const u_char *from)
 {
-    u_char *at = to + NGX_HTTP_V2_FRAME_HEADER_SIZE;
-    uint64_t sum = (uint64_t)number(at) + number(from + NGX_HTTP_V2_FRAME_HEADER_SIZE);
+    u_char    *at = to + NGX_HTTP_V2_FRAME_HEADER_SIZE;
+    uint64_t   sum = (uint64_t) number(at) + number(from + NGX_HTTP_V2_FRAME_HEADER_SIZE);
 
     if (number(to + 5) != number(from + 5) || sum > INCREMENT_MAX) {
         return 0;
     }
-    at[0] = (u_char)(sum >> 24);
-    at[1] = (u_char)(sum >> 16);
-    at[2] = (u_char)(sum >> 8);
-    at[3] = (u_char)sum;
+    at[0] = (u_char) (sum >> 24);
+    at[1] = (u_char) (sum >> 16);
+    at[2] = (u_char) (sum >> 8);
+    at[3] = (u_char) sum;
     return 1;
 }
 
+
 /* The queue begins with the newest frame, and is sent from its end. Two streams that have one place
  * keep more than one update each. */
-static void merge_updates(ngx_http_v2_connection_t *h2c)
+static void
+merge_updates(ngx_http_v2_connection_t *h2c)
 {
-    u_char *update, **newer, *newest[STREAMS] = {NULL};
-    ngx_http_v2_out_frame_t *frame, **out = &h2c->last_out;
+    u_char                   *update, **newer, *newest[STREAMS] = { NULL };
+    ngx_http_v2_out_frame_t  *frame, **out = &h2c->last_out;
 
     while ((frame = *out) != NULL) {
         update = update_that_waits(frame);
@@ -90,13 +99,15 @@ static void merge_updates(ngx_http_v2_connection_t *h2c)
     }
 }
 
+
 /* ---- floods ---- */
 
 /* Those that wait, and those that nginx keeps. What waits of an answer belongs to a stream. */
-static ngx_uint_t count_frames(const ngx_http_v2_connection_t *h2c)
+static ngx_uint_t
+count_frames(const ngx_http_v2_connection_t *h2c)
 {
-    ngx_uint_t n = 0;
-    ngx_http_v2_out_frame_t *frame;
+    ngx_uint_t                n = 0;
+    ngx_http_v2_out_frame_t  *frame;
 
     for (frame = h2c->last_out; frame; frame = frame->next) {
         n += frame->stream == NULL;
@@ -107,10 +118,12 @@ static ngx_uint_t count_frames(const ngx_http_v2_connection_t *h2c)
     return n;
 }
 
-static void note_end(const ngx_connection_t *c, ngx_uint_t frames)
+
+static void
+note_end(const ngx_connection_t *c, ngx_uint_t frames)
 {
-    uint64_t *ended = &edge_vitals(ngx_worker)->flooding_clients;
-    static time_t said;
+    uint64_t       *ended = &edge_vitals(ngx_worker)->flooding_clients;
+    static time_t   said;
 
     (*ended)++;
     if (said && ngx_time() - said < LOG_EVERY_S) {
@@ -120,18 +133,19 @@ static void note_end(const ngx_connection_t *c, ngx_uint_t frames)
     ngx_log_error(NGX_LOG_WARN, c->log, 0,
                   "postern: a connection of %V ends: its client has made %ui frames that answer "
                   "its own, such as PING, stand there at a time (number %uL; at most one line a "
-                  "minute)",
-                  &c->addr_text, frames, *ended);
+                  "minute)", &c->addr_text, frames, *ended);
 }
 
-ngx_uint_t edge_frames_are_too_many(ngx_http_v2_connection_t *h2c)
-{
-    ngx_uint_t frames, most = FRAMES_MAX + FRAMES_OF_REQUEST * h2c->processing;
 
-    if (h2c->frames <= FRAMES_TO_MERGE) { /* nginx counts those of answers, too */
-        return 0;                         /* the usual case */
+ngx_uint_t
+edge_frames_are_too_many(ngx_http_v2_connection_t *h2c)
+{
+    ngx_uint_t  frames, most = FRAMES_MAX + FRAMES_OF_REQUEST * h2c->processing;
+
+    if (h2c->frames <= FRAMES_TO_MERGE) {   /* nginx counts those of answers, too */
+        return 0;                           /* the usual case */
     }
-    if (h2c->free_frames == NULL) { /* the next one would be one more */
+    if (h2c->free_frames == NULL) {   /* the next one would be one more */
         merge_updates(h2c);
     }
     if (h2c->frames <= most) {
