@@ -55,8 +55,8 @@ test('a route that an older version wrote is published anew at the next start, a
   const [older, same, other] = routes.map((route) => route.id), [was, stays] = [noted(older), noted(same)];
   assert.match(was, /^3-[0-9a-f]{8} [0-9a-f]{64}$/);
   assert.equal(noted(other), '-');
+  const entry = (route) => sql(`SELECT revision FROM config_entry WHERE id = '${route}'`), before = [older, same, other].map(entry); // the next line is seen within POSTERN_RENEW_SECONDS, too
   sql(`UPDATE https_edge_route SET oidc = jsonb_set(oidc, '{maximum_duration}', '60') WHERE id = '${older}'`); // it leaves the column
-  const entry = (route) => sql(`SELECT revision FROM config_entry WHERE id = '${route}'`), before = [older, same, other].map(entry);
   const pid = fs.readFileSync(`${env.POSTERN_RUN_DIR}/routes.pid`, 'utf8');
   process.kill(Number(pid), 'SIGTERM');
   await until(() => noted(older) !== was, 'it is published');
