@@ -4,6 +4,7 @@
 #include "services/edge/control/edge_session_log.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/huge.h"
 
 #include <sodium.h>
 #include <time.h>
@@ -70,30 +71,38 @@ edge_sign_in_sessions(void)
 }
 
 
+/* What nginx is asked for: places begin with a huge page. */
+static size_t
+memory_bytes(void)
+{
+    return HUGE_PAGE_BYTES + SESSIONS_HEAD_BYTES + edge_conf()->sessions_size;
+}
+
+
 /* nginx divides the memory into pages, and needs some of it for that. */
 size_t
 edge_sign_in_zone_size(void)
 {
-    size_t  size = edge_conf()->sessions_size + SESSIONS_HEAD_BYTES;
-
-    return size + size / 32 + 64 * 1024;
+    return memory_bytes() + memory_bytes() / 32 + 64 * 1024;
 }
 
 
-/* nginx has just mapped the memory: it is all zero, and no page of it is touched before it is
- * used. */
+/* nginx has just mapped the memory: it is all zero. */
 void *
 edge_sign_in_zone(void *slab_pool)
 {
-    void    *memory = ngx_slab_alloc(slab_pool,
-                                      edge_conf()->sessions_size + SESSIONS_HEAD_BYTES);
+    u_char  *places, *memory = ngx_slab_alloc(slab_pool, memory_bytes());
     u_char   secret[SESSION_SECRET_BYTES];
 
     if (memory == NULL || sodium_init() < 0) {
         return NULL;
     }
+    places = huge_align(memory + SESSIONS_HEAD_BYTES);
+    if (!huge_map(places, edge_conf()->sessions_size)) {
+        return NULL;
+    }
     randombytes_buf(secret, sizeof(secret));
-    return sessions_init(memory, edge_conf()->sessions_size, secret);
+    return sessions_init(places - SESSIONS_HEAD_BYTES, edge_conf()->sessions_size, secret);
 }
 
 

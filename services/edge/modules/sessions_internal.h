@@ -35,8 +35,8 @@ _Static_assert(sizeof(set_t) == PAGE_BYTES, "a set is a page");
 /* The sets follow in the next page. Workers map them anywhere: no pointers. */
 struct sessions {
     size_t sets;
-    uint64_t key[WORDS]; /* of cell_sum */
-    unsigned char secret[SESSION_SECRET_BYTES];
+    uint64_t key[WORDS];                                          /* of cell_sum */
+    unsigned __int128 last_key, last_keys[2 * SESSION_CELLS_MAX]; /* of check_of */
     _Atomic uint64_t count;
 };
 
