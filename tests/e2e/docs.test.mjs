@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import path from 'node:path';
 import test from 'node:test';
-import { api, env } from '../support/postern.mjs';
+import { api, env, healthUrls } from '../support/postern.mjs';
 
 test('the viewer and its files', async () => {
   const open = { Authorization: undefined, 'Service-Version': undefined };
@@ -35,5 +36,22 @@ test('proto/README.md explains every error code as the server does', async () =>
   for (const [, code, status, text] of rows) {
     assert.ok(readme.includes(`| ${code} | ${status} | ${text} |`), `${code} in proto/README.md`);
     assert.equal((await api('GET', `/errors/ERR_POSTERN_${code}`)).body.msg, text);
+  }
+});
+
+// By its whole name, `postern_<service>_rest`, or, in a list, by `_rest` with two words at least or `_rest_` for `_rest_total`.
+test('every metric is explained in a README', async () => {
+  const root = new URL('../../', import.meta.url).pathname;
+  const folders = ['', 'common', 'deploy', 'proto', 'services', ...fs.readdirSync(path.join(root, 'services')).map((name) => `services/${name}`)];
+  const pages = folders.map((folder) => path.join(root, folder, 'README.md')).filter((page) => fs.existsSync(page)).map((page) => fs.readFileSync(page, 'utf8'));
+  const words = new Set(pages.join('\n').match(/(?<=`)(postern_|_)[a-z<>_]+(?=[`{])/g));
+  const isExplained = (name) => {
+    const rests = [...name.matchAll(/_(?=[a-z]+_[a-z])/g)].map(({ index }) => name.slice(index));
+    return [name, name.replace(/^postern_[a-z]+_/, 'postern_<service>_'), ...rests, ...rests.map((rest) => rest.replace(/_total$/, '_'))].some((word) => words.has(word));
+  };
+  for (const url of healthUrls()) {
+    const names = new Set((await (await fetch(`http://${url}/metrics`)).text()).match(/^postern_[a-z_]+/gm));
+    assert.ok(names.size > 5, url);
+    assert.deepEqual([...names].filter((name) => !isExplained(name)), [], `metrics of ${url}`);
   }
 });

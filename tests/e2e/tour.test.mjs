@@ -54,6 +54,12 @@ test("what the edge's README shows of user_agent_filter, circuit_breaker, webhoo
   assert.deepEqual([sizes.length, sizes[0], sizes.slice(1).every((size) => size > 10 && size < 100)], [7, 2000, true], said);
 });
 
+test("what the edge's README shows of header modules and weighted backends works in the shell of the tour", { skip }, () => {
+  const said = paste(`tour-${process.pid}-headers.localhost`, root, { POSTERN_HOME: fs.realpathSync(home) }, example('Headers') + example('Backends that lead to others'));
+  assert.match(said, /^x-frame-options: DENY\r?$[^]*"host":"app\.internal"/m);
+  assert.match(said, /^ +10 one\n +30 three$/m);
+});
+
 test("the README's tour works when pasted: with POSTERN_HOME set", { skip }, () => {
   const state = fs.realpathSync(home); // as the services' user sees it
   paste(`tour-${process.pid}.localhost`, root, { POSTERN_HOME: state });
