@@ -5,9 +5,10 @@ import crypto from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
+import { Duplex } from 'node:stream';
 import test from 'node:test';
 import tls from 'node:tls';
-import { END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame, headers, statusOf } from '../support/h2raw.mjs';
+import { DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, headers, statusOf } from '../support/h2raw.mjs';
 import { inOneTurn } from '../support/one-turn.mjs';
 import { WebSocket, ca, edge, elsewhere, endpoint, home, must, raw, storyHost, tcpUpstream, through, until } from '../support/postern.mjs';
 
@@ -94,6 +95,59 @@ test('of a stream in records of one byte no more than some are read in a turn, a
   socket.close();
   await up.close();
 });
+
+// ---- connections that break ----
+
+// A TLS upstream whose bytes go through a socket that the story has, so that it may write what is no record.
+async function breakable() {
+  const self = { text: '', socket: undefined, tls: undefined };
+  const up = await tcpUpstream((socket) => {
+    const between = new Duplex({ read() {}, write(part, _, done) { socket.write(part, () => done()); } });
+    socket.setNoDelay(true).on('error', () => {}).on('data', (part) => between.push(part)).on('close', () => between.push(null));
+    self.socket = socket;
+    self.tls = new tls.TLSSocket(between, { isServer: true, key: fs.readFileSync(`${signed}.key`), cert: fs.readFileSync(`${signed}.pem`) });
+    self.tls.on('error', () => {}).on('data', (part) => { self.text += part.toString('latin1'); });
+  });
+  const backend = await must('POST', '/backends/static', { address: `localhost:${up.server.address().port}`, tls: { enabled: true } });
+  return Object.assign(self, { backend, close: () => { self.socket?.destroy(); up.server.close(); } });
+}
+
+// Of 2,500 bytes of the answer the client takes 1,000. What breaks the connection comes with 500 more, so that one read has both.
+for (const [how, breakIt] of [
+  ['bytes that are no record', (up) => new Promise((sent) => { up.socket.write(Buffer.concat([Buffer.from([23, 3, 3, 0, 32]), Buffer.alloc(32, 'z')]), sent); })],
+  ['a reset', (up) => up.socket.resetAndDestroy()],
+])
+  test(`behind data that the client does not take, ${how} of the upstream ends the request, and keeps nobody else`, options, async () => {
+    const up = await breakable(), { host, edge: front } = await endpoint(up.backend), there = await must('POST', '/backends/http_response', { body: 'other' }), seen = [];
+    await must('POST', `/edges/https/${front.id}/routes`, { match_type: 'exact_path', match: '/other', backend: { backend_id: there.id } });
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca, ALPNProtocols: ['h2'] });
+    const request = (id, target) => frame(HEADERS, END_HEADERS | END_STREAM, id, headers([[':method', 'GET'], [':scheme', 'https'], [':authority', host], [':path', target]]));
+    const number = (value) => { const bytes = Buffer.alloc(4); bytes.writeUInt32BE(value); return bytes; };
+    let rest = Buffer.alloc(0), taken = 0;
+    socket.on('error', () => {}).on('data', (part) => {
+      rest = Buffer.concat([rest, part]);
+      for (let size; rest.length >= 9 && rest.length >= (size = 9 + rest.readUIntBE(0, 3)); rest = rest.subarray(size)) {
+        const id = rest.readUInt32BE(5);
+        if (rest[3] === DATA && id === 1) taken += size - 9;
+        if (rest[3] === HEADERS) seen.push([id, statusOf(rest.subarray(9, size))]);
+        if (rest[3] === RST_STREAM) seen.push([id, 'reset']);
+      }
+    });
+    const window = Buffer.concat([Buffer.from([0, 4]), number(1000)]); // SETTINGS_INITIAL_WINDOW_SIZE
+    socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0, window), request(1, '/slow')]));
+    await until(() => up.text.endsWith('\r\n\r\n'), 'the request', WAIT);
+    up.tls.write(`HTTP/1.1 200 OK\r\nContent-Length: 90000\r\n\r\n${'x'.repeat(2000)}`);
+    await until(() => taken === 1000, 'what the client takes', WAIT);
+    await inOneTurn(async () => { await new Promise((sent) => { up.tls.write('y'.repeat(500), sent); }); await breakIt(up); });
+    socket.write(request(3, '/other'));
+    await until(() => seen.some(([id]) => id === 3), 'the answer for the other', WAIT);
+    assert.deepEqual(seen.slice(0, 2), [[1, 200], [3, 200]]);
+    socket.write(frame(WINDOW_UPDATE, 0, 1, number(60000)));
+    await until(() => seen.some(([id, what]) => id === 1 && what === 'reset'), 'the end of the broken answer', WAIT);
+    assert.equal(taken, 2500);
+    socket.destroy();
+    up.close();
+  });
 
 // ---- KeyUpdates ----
 

@@ -28,8 +28,8 @@ is_socket_empty(const ngx_connection_t *c)
 static ngx_uint_t
 is_for_nginx(const ngx_connection_t *c, size_t size)
 {
-    return size == 0 || c->ssl->last == NGX_ERROR || c->ssl->last == NGX_DONE || c->ssl->in_early
-           || c->ssl->renegotiation || c->ssl->saved_write_handler || ERR_peek_error();
+    return size == 0 || c->ssl->last == NGX_DONE || c->ssl->in_early || c->ssl->renegotiation
+           || c->ssl->saved_write_handler || ERR_peek_error();
 }
 
 
@@ -44,6 +44,16 @@ return_first(ngx_connection_t *c, size_t got)
 }
 
 
+/* nginx would leave it ready: who reads on while a client takes nothing asks again without end. */
+static ssize_t
+return_error(ngx_connection_t *c)
+{
+    c->read->error = 1;
+    c->read->ready = 0;
+    return NGX_ERROR;
+}
+
+
 /* The connection is no more, which is said once: what nginx reads next would be its end. */
 static ssize_t
 fail(ngx_connection_t *c, size_t got)
@@ -51,12 +61,7 @@ fail(ngx_connection_t *c, size_t got)
     c->ssl->no_wait_shutdown = 1;
     c->ssl->no_send_shutdown = 1;
     c->ssl->last = NGX_ERROR;
-    if (got) {
-        return return_first(c, got);
-    }
-    c->read->error = 1;
-    c->read->ready = 0;
-    return NGX_ERROR;
+    return got ? return_first(c, got) : return_error(c);
 }
 
 
@@ -104,7 +109,7 @@ end_of_read(ngx_connection_t *c, int n, u_char *buf, size_t size, size_t got)
     }
     more = ngx_ssl_recv(c, buf + got, size - got);   /* OpenSSL says the same once more */
     if (got == 0) {
-        return more;
+        return more == NGX_ERROR ? return_error(c) : more;
     }
     if (more == NGX_AGAIN) {
         return (ssize_t) got;
@@ -158,6 +163,9 @@ edge_recv(ngx_connection_t *c, u_char *buf, size_t size)
     SSL    *ssl = c->ssl->connection;
     size_t  got = 0, records = 0;
 
+    if (c->ssl->last == NGX_ERROR) {
+        return return_error(c);
+    }
     if (is_for_nginx(c, size)) {
         return ngx_ssl_recv(c, buf, size);
     }
@@ -187,7 +195,7 @@ edge_recv(ngx_connection_t *c, u_char *buf, size_t size)
 static ssize_t
 recv_upstream(ngx_connection_t *c, u_char *buf, size_t size)
 {
-    return c->read->ready ? edge_recv(c, buf, size) : NGX_AGAIN;
+    return c->read->ready || c->read->error ? edge_recv(c, buf, size) : NGX_AGAIN;
 }
 
 
