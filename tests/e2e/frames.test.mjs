@@ -68,26 +68,28 @@ test('few at a time that are not taken end it as well, with the answer that keep
 });
 
 // Each message that has gone on opens the window of its stream again, and nothing takes what says so.
-test('small messages beside an answer that nobody takes are no flood', { timeout: 300000 }, async () => {
-  const MESSAGES = 2 * (OWN + 4 * A_STREAM), message = Buffer.alloc(20, 'm'), before = elsewhere ? 0 : await counted(), socket = await full(1);
-  let taken = 0, arrived;
-  up.server.on('request', (request) => request.url === '/app/messages' && request.on('data', (part) => { taken += part.length; arrived?.(); }));
-  const arrives = (bytes) => new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`never happened: byte ${bytes} of ${MESSAGES * message.length} arrives`)), WAIT / 4);
-    arrived = () => { if (taken === bytes) { clearTimeout(late); resolve(); } };
+for (const [what, streams] of [['one call', [3]], ['two calls in turn, with the same place among those that are merged,', [3, 3 + 1024]]])
+  test(`small messages of ${what} beside an answer that nobody takes are no flood`, { timeout: 300000 }, async () => {
+    const MESSAGES = 2 * (OWN + 4 * A_STREAM), message = Buffer.alloc(20, 'm'), before = elsewhere ? 0 : await counted(), socket = await full(1);
+    let taken = 0, arrived;
+    const path = `/app/messages/${streams.length}`;
+    up.server.on('request', (request) => request.url === path && request.on('data', (part) => { taken += part.length; arrived?.(); }));
+    const arrives = (bytes) => new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`never happened: byte ${bytes} of ${MESSAGES * message.length} arrives`)), WAIT / 4);
+      arrived = () => { if (taken === bytes) { clearTimeout(late); resolve(); } };
+    });
+    try {
+      for (const stream of streams) socket.write(ask(stream, path, 'POST', END_HEADERS));
+      for (let i = 1; i <= MESSAGES; i++) {
+        const next = arrives(i * message.length);
+        socket.write(frame(DATA, 0, streams[i % streams.length], message));
+        await next;
+      }
+      for (const stream of streams) socket.write(frame(DATA, END_STREAM, stream));
+      await until(() => up.seen.filter(({ url }) => url === path).length === streams.length, 'all of the requests', WAIT);
+    } finally { socket.destroy(); }
+    if (!elsewhere) assert.equal(await counted(), before);
   });
-  try {
-    socket.write(ask(3, '/app/messages', 'POST', END_HEADERS));
-    for (let i = 1; i <= MESSAGES; i++) {
-      const next = arrives(i * message.length);
-      socket.write(frame(DATA, 0, 3, message));
-      await next;
-    }
-    socket.write(frame(DATA, END_STREAM, 3));
-    await until(() => up.seen.some(({ url }) => url === '/app/messages'), 'all of the request', WAIT);
-  } finally { socket.destroy(); }
-  if (!elsewhere) assert.equal(await counted(), before);
-});
 
 test('who begins as many streams as there may be, and makes some frames for each, goes on', { timeout: 300000 }, async () => {
   const RESETS = 100, before = elsewhere ? 0 : await counted(); // as many as anybody may reset (edge_resets.h)

@@ -22,7 +22,8 @@ enum {
     FRAMES_MAX = 512,        /* of a connection, */
     FRAMES_OF_REQUEST = 64,  /* and for each request under way */
     FRAMES_TO_MERGE = FRAMES_MAX / 2,
-    STREAMS = 128,           /* places of streams whose updates are merged */
+    PLACES = 512,            /* of streams whose updates are merged, four for each that may be, */
+    PROBES = 16,             /* of which each stream is looked for in so many */
     UPDATE_SIZE = 4,         /* WINDOW_UPDATE's payload, */
     INCREMENT_MAX = 0x7fffffff,   /* and what it says at most */
     LOG_EVERY_S = 60
@@ -73,28 +74,44 @@ add_update(u_char *to, const u_char *from)
 }
 
 
-/* The queue begins with the newest frame, and is sent from its end. Two streams that have one place
- * keep more than one update each. */
+/* The newest update of the stream that this one is of, or where it would stand. NULL: others have
+ * the places; the stream keeps more than one update. */
+static u_char **
+place_of(u_char **newest, u_char *update)
+{
+    ngx_uint_t      i;
+    const uint32_t  stream = number(update + 5);
+
+    for (i = 0; i < PROBES; i++) {
+        u_char  **place = &newest[(stream / 2 + i) % PLACES];
+
+        if (*place == NULL || number(*place + 5) == stream) {
+            return place;
+        }
+    }
+    return NULL;
+}
+
+
+/* The queue begins with the newest frame, and is sent from its end. */
 static void
 merge_updates(ngx_http_v2_connection_t *h2c)
 {
-    u_char                   *update, **newer, *newest[STREAMS] = { NULL };
+    u_char                   *update, **newer, *newest[PLACES] = { NULL };
     ngx_http_v2_out_frame_t  *frame, **out = &h2c->last_out;
 
     while ((frame = *out) != NULL) {
         update = update_that_waits(frame);
-        if (update == NULL) {
-            out = &frame->next;
-            continue;
-        }
-        newer = &newest[number(update + 5) / 2 % STREAMS];
-        if (*newer && add_update(*newer, update)) {
+        newer = update ? place_of(newest, update) : NULL;
+        if (newer && *newer && add_update(*newer, update)) {
             *out = frame->next;
             frame->next = h2c->free_frames;
             h2c->free_frames = frame;
             continue;
         }
-        *newer = update;
+        if (newer) {
+            *newer = update;
+        }
         out = &frame->next;
     }
 }
