@@ -54,6 +54,26 @@ static int load_active(crud_t *crud, const request_t *request, session_t *out)
                : 0;
 }
 
+/* The same, with tokens that are kept of it in its row. What is kept of others is written on the way,
+ * but where that fails, it is they who have lost something, perhaps. */
+static int load_written(crud_t *crud, const request_t *request, session_t *out)
+{
+    bool is_written = false;
+    int r;
+
+    if (session_tokens_count())
+        (void)session_tokens_write(crud);
+    r = load_active(crud, request, out);
+    if (!r && session_tokens_count())
+        r = session_tokens_write_own(crud, out->id, &is_written);
+    if (!r && is_written) {
+        session_done(out);
+        *out = (session_t){0};
+        r = load_active(crud, request, out);
+    }
+    return r;
+}
+
 static int answer_session(const session_t *session, reply_t *reply)
 {
     reply->body = json_pack("{s:o, s:I}", "session", session_json(session), "now_ms",
@@ -452,10 +472,8 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
 
     if (!r && run && run->engine_flow)
         r = take_answer(crud, run, came);
-    if (!r && session_tokens_count())
-        r = session_tokens_write(crud);
     if (!r)
-        r = load_active(crud, request, &session);
+        r = load_written(crud, request, &session);
     if (r)
         return r;
     if (!run && is_good(&session, text_of(request, "digest")))
