@@ -1,5 +1,5 @@
-/* A provider's logout messages, tokens of OpenID Connect and LogoutRequests of SAML, are carried out
- * once each: by whichever text of an ID comes first. The same text again, whose answer was lost, is
+/* A provider's logout messages, tokens of OpenID Connect and LogoutRequests of SAML, count once
+ * each: of those with one ID whichever comes first. The same text again, whose answer was lost, is
  * told that it was carried out; another one with its ID is refused. */
 #pragma once
 
