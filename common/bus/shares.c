@@ -1,4 +1,5 @@
 #include "common/bus/shares.h"
+#include "common/base/cleanup.h"
 #include "common/base/invariant.h"
 #include "common/base/portion_rule.h"
 
@@ -15,13 +16,23 @@ typedef struct item {
 /* Exists only while an item of this owner waits. */
 typedef struct owner {
     char *name, *group; /* group "": it is of none */
+    struct family *family;
     item_t *first, *last;
     size_t count, bytes;
 } owner_t;
 
+/* Owners that have one turn together; exists only while it has any. */
+typedef struct family {
+    char *name;
+    zlistx_t *owners; /* in the order of their turns within it */
+    void *place;      /* among the turns */
+} family_t;
+
 struct shares {
     zhashx_t *owners;
-    zlistx_t *turns; /* the same owners in the order of their turns */
+    zhashx_t *families;
+    zlistx_t *turns; /* the same families in the order of their turns */
+    bool by_first_word;
     size_t count, bytes;
     void (*destroy)(void **item);
     zhashx_t *held;    /* holder -> how many of its items are worked on; only those that have any */
@@ -41,19 +52,23 @@ shares_t *shares_new(void (*destroy)(void **item))
         return NULL;
     self->destroy = destroy;
     self->owners = zhashx_new();
+    self->families = zhashx_new();
     self->turns = zlistx_new();
     self->held = zhashx_new();
     self->grouped = zhashx_new();
     self->owned = zhashx_new();
     self->waiting = zhashx_new();
     self->waiting_bytes = zhashx_new();
-    if (!self->owners || !self->turns || !self->held || !self->grouped || !self->owned
-        || !self->waiting || !self->waiting_bytes) {
+    if (!self->owners || !self->families || !self->turns || !self->held || !self->grouped
+        || !self->owned || !self->waiting || !self->waiting_bytes) {
         shares_destroy(&self);
         return NULL;
     }
-    zhashx_set_key_duplicator(self->owners, NULL); /* the key is owner->name, which lives as long */
+    /* the keys are owner->name and family->name, which live as long */
+    zhashx_set_key_duplicator(self->owners, NULL);
     zhashx_set_key_destructor(self->owners, NULL);
+    zhashx_set_key_duplicator(self->families, NULL);
+    zhashx_set_key_destructor(self->families, NULL);
     return self;
 }
 
@@ -70,6 +85,7 @@ void shares_destroy(shares_t **self_p)
             self->destroy(&what);
     INVARIANT(!self->count && !self->bytes); /* nothing is left that nobody frees */
     zhashx_destroy(&self->owners);
+    zhashx_destroy(&self->families);
     zlistx_destroy(&self->turns);
     zhashx_destroy(&self->held);
     zhashx_destroy(&self->grouped);
@@ -129,24 +145,69 @@ static void free_owner(owner_t **self_p)
     *self_p = NULL;
 }
 
-/* Append an owner to the turns. NULL: no memory. */
+static void free_family(family_t **self_p)
+{
+    free((*self_p)->name);
+    zlistx_destroy(&(*self_p)->owners);
+    free(*self_p);
+    *self_p = NULL;
+}
+
+/* The family of an owner of that name; a new one is the last to have its turn. NULL: no memory. */
+static family_t *need_family(shares_t *self, const char *owner)
+{
+    _cleanup_(free_mem) char *name =
+        strndup(owner, self->by_first_word ? strcspn(owner, " ") : strlen(owner));
+    family_t *family = name ? zhashx_lookup(self->families, name) : NULL;
+
+    if (!name || family || !(family = calloc(1, sizeof(*family))))
+        return family;
+    family->name = take(name);
+    family->owners = zlistx_new();
+    family->place = family->owners ? zlistx_add_end(self->turns, family) : NULL;
+    if (!family->place || zhashx_insert(self->families, family->name, family)) {
+        if (family->place)
+            zlistx_detach(self->turns, family->place);
+        free_family(&family);
+    }
+    return family;
+}
+
+static void drop_if_empty(shares_t *self, family_t *family)
+{
+    if (zlistx_size(family->owners))
+        return;
+    zlistx_detach(self->turns, family->place);
+    zhashx_delete(self->families, family->name);
+    free_family(&family);
+}
+
+/* Append an owner to the turns of its family. NULL: no memory. */
 static owner_t *add_owner(shares_t *self, const char *name, const char *group)
 {
     owner_t *owner = calloc(1, sizeof(*owner));
+    family_t *family = owner ? need_family(self, name) : NULL;
     void *place = NULL;
 
-    if (!owner || !(owner->name = strdup(name)) || !(owner->group = strdup(group))) {
-        if (owner)
-            free_owner(&owner);
-        return NULL;
+    if (family && (owner->name = strdup(name)) && (owner->group = strdup(group)))
+        place = zlistx_add_end(family->owners, owner);
+    if (place && !zhashx_insert(self->owners, owner->name, owner)) {
+        owner->family = family;
+        return owner;
     }
-    place = zlistx_add_end(self->turns, owner);
-    if (!place || zhashx_insert(self->owners, owner->name, owner)) {
-        if (place)
-            zlistx_detach(self->turns, place);
+    if (place)
+        zlistx_detach(family->owners, place);
+    if (family)
+        drop_if_empty(self, family);
+    if (owner)
         free_owner(&owner);
-    }
-    return owner;
+    return NULL;
+}
+
+void shares_turn_by_first_word(shares_t *self)
+{
+    INVARIANT(!self->count);
+    self->by_first_word = true;
 }
 
 int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, size_t bytes,
@@ -245,15 +306,19 @@ static bool is_at_bound(const shares_t *self, const owner_t *owner)
            || is_group_at_bound(self, owner);
 }
 
-/* The owner whose turn it is; the list's cursor is on it. As many are passed over as are at their
- * bound, or have their next item of a holder at its own. */
+/* The owner whose turn it is; the cursor of its family's list is on it. As many are passed
+ * over as are at their bound, or have their next item of a holder at its own. */
 static owner_t *find_turn(shares_t *self)
 {
-    owner_t *owner = zlistx_first(self->turns);
+    for (family_t *family = zlistx_first(self->turns); family; family = zlistx_next(self->turns)) {
+        owner_t *owner = zlistx_first(family->owners);
 
-    while (owner && is_at_bound(self, owner))
-        owner = zlistx_next(self->turns);
-    return owner;
+        while (owner && is_at_bound(self, owner))
+            owner = zlistx_next(family->owners);
+        if (owner)
+            return owner;
+    }
+    return NULL;
 }
 
 const char *shares_next_holder(shares_t *self)
@@ -267,6 +332,7 @@ void *shares_take(shares_t *self)
 {
     owner_t *owner = find_turn(self);
     item_t *item = owner ? owner->first : NULL;
+    family_t *family;
     void *what;
 
     if (!item)
@@ -279,17 +345,20 @@ void *shares_take(shares_t *self)
     INVARIANT(owner->count && self->count);
     INVARIANT(item->bytes <= owner->bytes && item->bytes <= self->bytes);
     what = item->what;
+    family = owner->family;
     owner->first = item->next;
     count_waiting(self, owner, item->bytes, -1);
     free(item);
+    zlistx_move_end(self->turns, family->place);
     if (owner->first) {
-        zlistx_move_end(self->turns, zlistx_cursor(self->turns));
+        zlistx_move_end(family->owners, zlistx_cursor(family->owners));
         return what;
     }
     INVARIANT(!owner->count && !owner->bytes);
-    zlistx_detach(self->turns, zlistx_cursor(self->turns));
+    zlistx_detach(family->owners, zlistx_cursor(family->owners));
     zhashx_delete(self->owners, owner->name);
     free_owner(&owner);
+    drop_if_empty(self, family);
     return what;
 }
 

@@ -28,6 +28,11 @@ void shares_destroy(shares_t **self_p);
 int shares_put(shares_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
                void *item);
 
+/* Owners whose names begin with the same word, up to a space, have one turn together from now on,
+ * and within it take turns among themselves: who has many names has no more turns than others.
+ * Before anything waits. */
+void shares_turn_by_first_word(shares_t *self);
+
 /* Items that were taken are worked on, and each may be somebody's (a holder): from now on so many
  * of one holder at most are worked on at a time. An owner whose next item must wait for that has no
  * turn. 0: as many as there are, which holds until this is called. */

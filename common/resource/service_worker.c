@@ -5,14 +5,15 @@
 #include "common/base/log.h"
 #include "common/base/log_bound.h"
 #include "common/bus/deadline.h"
+#include "common/resource/retry.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    RETRY_MS = 50,
     LATE_MS = 2000,     /* for what the answer to a request that waited says, whenever it came */
     SLOW_US = 250000,   /* a read that took longer is logged */
     GONE_LINES = 60,    /* a minute, of an account and verb: of sessions and tokens that are none */
@@ -55,6 +56,8 @@ static int run_verb(crud_t *crud, const worker_args_t *args, const request_t *re
 static int run_with_retry(crud_t *crud, const worker_args_t *args, const request_t *request,
                           reply_t *reply)
 {
+    unsigned again = 0;
+
     for (int tries = 0;; tries++) {
         int r = pg_ready(crud->pg);
 
@@ -72,8 +75,7 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
             return ERR_MAINTENANCE;
         reply_done(reply);
         memset(reply, 0, sizeof(*reply));
-        if (r == PG_DOWN)
-            usleep(RETRY_MS * 1000);
+        usleep(r == PG_DOWN ? RETRY_MS * 1000 : retry_pause_us(again++, randombytes_random()));
     }
 }
 

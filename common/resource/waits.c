@@ -43,6 +43,7 @@ static void make_lane(lane_t *self, unsigned calls, unsigned of_one, unsigned of
 {
     self->queue = memory_need(shares_new(NULL), "the queue of requests");
     self->calls = calls;
+    shares_turn_by_first_word(self->queue);
     shares_bound_held(self->queue, of_one);
     shares_bound_groups(self->queue, of_place, percent);
 }
@@ -216,7 +217,8 @@ int waits_admit(waits_t *self, wait_t *wait)
     return 0;
 }
 
-/* Whose turns it has: those of its URL, or of all its place. */
+/* Whose turns it has among its account's, whose name is the first word: those of its URL, or of all
+ * its place. */
 static const char *turn_of(const wait_t *wait)
 {
     return *wait->path ? wait->path : wait->place;

@@ -177,7 +177,8 @@ void waits_destroy(waits_t **self_p);
  * as it may have, or as many bytes | -EAGAIN: everybody together has. */
 int waits_admit(waits_t *self, wait_t *wait);
 
-/* Put it into the queue of its kind; URLs and verbs take turns. */
+/* Put it into the queue of its kind. Accounts take turns, and within one its URLs and verbs: with
+ * however many of them it delays another account by one request. */
 void waits_queue(waits_t *self, wait_t *wait);
 /* The next one whose request may be made now; NULL: none. Its place is taken until
  * waits_fetched. */

@@ -1,6 +1,7 @@
 #include "services/identity/rules_newest.h"
 #include "common/base/cleanup.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -18,6 +19,8 @@ typedef struct newest {
     uint64_t hash; /* 0: free */
     int64_t revision;
     int64_t look_ms; /* sessions are not looked through before */
+    int64_t ask_ms;  /* postern-routes is not asked before */
+    int64_t lost_above, lost_to;
 } newest_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,6 +54,11 @@ static newest_t *find_or_add(uint64_t hash)
     return one;
 }
 
+static bool is_lost(const newest_t *one, int64_t revision)
+{
+    return revision > one->lost_above && revision <= one->lost_to;
+}
+
 void rules_newest_note(const char *place, int64_t revision)
 {
     const uint64_t hash = hash_of(place);
@@ -58,7 +66,7 @@ void rules_newest_note(const char *place, int64_t revision)
 
     pthread_mutex_lock(&lock);
     one = find_or_add(hash);
-    if (one->revision < revision)
+    if (one->revision < revision && !is_lost(one, revision))
         one->revision = revision;
     pthread_mutex_unlock(&lock);
 }
@@ -75,33 +83,85 @@ int64_t rules_newest_known(const char *place)
     return revision;
 }
 
-bool rules_newest_take_look(const char *place, int64_t now_ms)
+void rules_newest_lose(const char *place, int64_t above, int64_t to)
 {
     const uint64_t hash = hash_of(place);
     newest_t *one;
-    bool may;
 
     pthread_mutex_lock(&lock);
     one = find_or_add(hash);
-    may = !one->look_ms || one->look_ms <= now_ms;
+    if (one->lost_above != above || one->lost_to < to) {
+        one->lost_above = above;
+        one->lost_to = to;
+    }
+    if (is_lost(one, one->revision))
+        one->revision = above;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Of another place that has taken this one's: nothing. */
+static newest_t lost_of(const char *place)
+{
+    const uint64_t hash = hash_of(place);
+    newest_t out = {0};
+
+    pthread_mutex_lock(&lock);
+    if (table[hash % PLACES].hash == hash)
+        out = table[hash % PLACES];
+    pthread_mutex_unlock(&lock);
+    return out;
+}
+
+bool rules_newest_is_lost(const char *place, int64_t revision)
+{
+    const newest_t known = lost_of(place);
+
+    return is_lost(&known, revision);
+}
+
+/* Is it time, by one of the entry's times? Then it is again after so long. */
+static bool take_time(const char *place, bool is_look, int64_t now_ms, int64_t period_ms)
+{
+    newest_t *one;
+    int64_t *at;
+    bool may;
+
+    pthread_mutex_lock(&lock);
+    one = find_or_add(hash_of(place));
+    at = is_look ? &one->look_ms : &one->ask_ms;
+    may = !*at || *at <= now_ms;
     if (may)
-        one->look_ms = now_ms + RULES_NEWEST_LOOK_MS;
+        *at = now_ms + period_ms;
     pthread_mutex_unlock(&lock);
     return may;
+}
+
+bool rules_newest_take_look(const char *place, int64_t now_ms)
+{
+    return take_time(place, true, now_ms, RULES_NEWEST_LOOK_MS);
+}
+
+bool rules_newest_take_question(const char *place, int64_t now_ms)
+{
+    return take_time(place, false, now_ms, RULES_NEWEST_ASK_MS);
 }
 
 /* By which rules some of the sessions of the place were judged. */
 static int look(crud_t *crud, const char *place)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char most[16];
+    const newest_t lost = lost_of(place);
+    char most[16], above[24], to[24];
     int r;
 
+    snprintf(above, sizeof(above), "%" PRId64, lost.lost_above);
+    snprintf(to, sizeof(to), "%" PRId64, lost.lost_to);
     snprintf(most, sizeof(most), "%d", LOOKED_AT);
     r = pg_exec(crud->pg, &res,
                 "SELECT coalesce(max(rules_revision), 0) FROM "
-                "(SELECT rules_revision FROM sign_in_session WHERE place = $1 LIMIT $2::int) s",
-                2, place, most);
+                "(SELECT rules_revision FROM sign_in_session WHERE place = $1 LIMIT $2::int) s "
+                "WHERE rules_revision <= $3::bigint OR rules_revision > $4::bigint",
+                4, place, most, above, to);
     if (!r)
         rules_newest_note(place, strtoll(PQgetvalue(res, 0, 0), NULL, 10));
     return r;

@@ -6,7 +6,10 @@
 
 #include "services/identity/sign_in_sealed.h"
 
-enum { RULES_NEWEST_LOOK_MS = 10000 /* between two looks through the sessions of a module */ };
+enum {
+    RULES_NEWEST_LOOK_MS = 10000, /* between two looks through the sessions of a module */
+    RULES_NEWEST_ASK_MS = 5000    /* between two questions to postern-routes about it */
+};
 
 /* Somebody has rules of that revision of the module at that place (sealed_place). */
 void rules_newest_note(const char *place, int64_t revision);
@@ -14,6 +17,13 @@ void rules_newest_note(const char *place, int64_t revision);
 int64_t rules_newest_known(const char *place);
 /* May the sessions of the place be looked through now? Then they are. now_ms: monotonic. */
 bool rules_newest_take_look(const char *place, int64_t now_ms);
+
+/* Revisions above the first one, up to the second, were lost with a database of postern-routes that
+ * was set back: they are newer than none, and none that is noted from then on. */
+void rules_newest_lose(const char *place, int64_t above, int64_t to);
+bool rules_newest_is_lost(const char *place, int64_t revision);
+/* May postern-routes be asked now which rules of the place are in force? Then it is. */
+bool rules_newest_take_question(const char *place, int64_t now_ms);
 
 /* Are there newer rules than these, as far as this copy knows or some of the module's sessions say?
  * 0 | fault. */

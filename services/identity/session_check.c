@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 #include "services/identity/rules.h"
 #include "services/identity/rules_newest.h"
+#include "services/identity/rules_restored.h"
 #include "services/identity/session_tokens.h"
 #include "services/identity/sign_in_run.h"
 
@@ -52,6 +53,25 @@ static int load_active(crud_t *crud, const request_t *request, session_t *out)
                    || !session_is_at_its_host(out, text_of(request, "host"))
                ? ERR_SESSION_GONE
                : 0;
+}
+
+/* The same, with tokens that are kept of it in its row. What is kept of others is written on the
+ * way: where that fails it is kept on, and no fault of this check. */
+static int load_written(crud_t *crud, const request_t *request, session_t *out)
+{
+    bool is_written = false;
+    int r;
+
+    if (session_tokens_count())
+        (void)session_tokens_write(crud);
+    r = load_active(crud, request, out);
+    if (!r)
+        r = session_tokens_write_own(crud, out->id, &is_written);
+    if (r || !is_written)
+        return r;
+    session_done(out);
+    *out = (session_t){0};
+    return load_active(crud, request, out);
 }
 
 static int answer_session(const session_t *session, reply_t *reply)
@@ -126,11 +146,12 @@ static int give_turn_back(crud_t *crud, const char *id, bool is_doubted, int out
 
 /* Are there newer rules than these: those by which the session was judged, or others that are
  * known? 0 | fault. */
-static int find_newer(crud_t *crud, const session_t *session, const sealed_t *sealed,
-                      bool *ret_newer)
+static int find_newer(crud_t *crud, session_t *session, const sealed_t *sealed, bool *ret_newer)
 {
+    int r = rules_restored_apply(crud, session, sealed);
+
     *ret_newer = session_is_beyond(session, sealed);
-    return *ret_newer ? 0 : rules_newest_find(crud, sealed, ret_newer);
+    return r || *ret_newer ? r : rules_newest_find(crud, sealed, ret_newer);
 }
 
 /* ---- its end ---- */
@@ -173,8 +194,8 @@ static int check_end(crud_t *crud, const session_t *session, const sealed_t *sea
 
 /* End it; where newer rules are known than those that would end it, it is over at their edge alone,
  * which is behind. 0 | ERR_SESSION_STALE: newer rules are to judge it | fault. */
-static int end_session(crud_t *crud, const session_t *session, const sealed_t *sealed,
-                       ender_t ender, reply_t *reply)
+static int end_session(crud_t *crud, session_t *session, const sealed_t *sealed, ender_t ender,
+                       reply_t *reply)
 {
     session_act_t act;
     bool is_behind = false;
@@ -196,7 +217,7 @@ static int end_session(crud_t *crud, const session_t *session, const sealed_t *s
 }
 
 /* It is over, and this is why. ERR_SIGN_IN_DENIED | as end_session. */
-static int deny(crud_t *crud, const session_t *session, const sealed_t *sealed, ender_t ender,
+static int deny(crud_t *crud, session_t *session, const sealed_t *sealed, ender_t ender,
                 const char *why, reply_t *reply)
 {
     int r = end_session(crud, session, sealed, ender, reply);
@@ -252,8 +273,7 @@ static int judge_by_older(session_t *session, const sealed_t *sealed, reply_t *r
 
 /* ---- asking the provider ---- */
 
-/* Begin to ask it. What the answer is needed for lies with the run: it may come while the database
- * is away. */
+/* Begin to ask it. What the answer needs lies with the run: the database may be away by then. */
 static int ask_provider(const session_t *session, run_t *run)
 {
     _cleanup_(json_clear_ref) json_t *tokens = person_tokens(&session->person);
@@ -415,8 +435,10 @@ static int judge_session(crud_t *crud, session_t *session, run_t *run, run_t **r
 
     if (r)
         return r;
-    if (is_behind)
-        return judge_by_older(session, &run->sealed, reply);
+    if (is_behind) {
+        r = judge_by_older(session, &run->sealed, reply);
+        return r == ERR_SESSION_STALE ? rules_restored_ask(crud, session, run, run_p) : r;
+    }
     if (!session_is_of_client(session, &run->sealed))
         return deny(crud, session, &run->sealed, ENDER_RULES,
                     "the route asks its provider as another client now", reply);
@@ -452,10 +474,10 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
 
     if (!r && run && run->engine_flow)
         r = take_answer(crud, run, came);
-    if (!r && session_tokens_count())
-        r = session_tokens_write(crud);
+    if (!r && run && run->lost_to)
+        rules_restored_take(run, came);
     if (!r)
-        r = load_active(crud, request, &session);
+        r = load_written(crud, request, &session);
     if (r)
         return r;
     if (!run && is_good(&session, text_of(request, "digest")))

@@ -29,16 +29,19 @@ static void kept_free(kept_t **self_p)
     free(self);
 }
 
-/* With the lock. NULL: nothing is kept. */
-static kept_t *take_oldest(void)
+/* The oldest of that session, or of any: NULL. With the lock. NULL: nothing is kept. */
+static kept_t *take_oldest(const char *session)
 {
-    kept_t *one = first;
+    kept_t **place = &first, *one;
 
+    while (*place && session && strcmp((*place)->session, session) != 0)
+        place = &(*place)->next;
+    one = *place;
     if (!one)
         return NULL;
-    first = one->next;
-    if (!first)
-        last = &first;
+    *place = one->next;
+    if (!one->next)
+        last = place;
     one->next = NULL;
     count--;
     bytes -= strlen(one->sealed);
@@ -53,7 +56,7 @@ static void put_newest(kept_t *one)
     count++;
     bytes += strlen(one->sealed);
     while (count > SESSION_TOKENS_MAX || bytes > SESSION_TOKENS_BYTES) {
-        kept_t *oldest = take_oldest();
+        kept_t *oldest = take_oldest(NULL);
 
         log_warn("session=%s its new tokens are lost: PostgreSQL has not taken them in time",
                  oldest->session);
@@ -89,26 +92,69 @@ static bool is_away(int r)
     return r == PG_DOWN || r == PG_AGAIN || r == PG_TIMEOUT || r == PG_FULL;
 }
 
+static kept_t *take_one(const char *session)
+{
+    kept_t *one;
+
+    pthread_mutex_lock(&lock);
+    one = take_oldest(session);
+    pthread_mutex_unlock(&lock);
+    return one;
+}
+
+/* For a session, or for any: NULL. One that may do better later is kept on. *ret_kept: it is. */
+static int write_one(crud_t *crud, kept_t *one, const char *session, bool *ret_kept)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    crud->changes = true;
+    /* whose row somebody holds is not waited for on behalf of others */
+    r = pg_exec(crud->pg, &res,
+                session ? "UPDATE sign_in_session SET tokens = $3 WHERE session_id = $1 "
+                          "AND encode(sha256(convert_to(tokens, 'UTF8')), 'hex') = $2"
+                        : "WITH free AS MATERIALIZED (SELECT session_id AS id, "
+                          "     encode(sha256(convert_to(tokens, 'UTF8')), 'hex') = $2 AS is_same "
+                          "     FROM sign_in_session WHERE session_id = $1 "
+                          "     FOR UPDATE SKIP LOCKED), "
+                          "written AS (UPDATE sign_in_session SET tokens = $3 FROM free "
+                          "     WHERE session_id = free.id AND is_same) "
+                          "SELECT 1 FROM sign_in_session WHERE session_id = $1 "
+                          "AND NOT EXISTS (SELECT FROM free)",
+                3, one->session, one->before, one->sealed);
+    *ret_kept = is_away(r) || (!r && !session && PQntuples(res));
+    if (*ret_kept)
+        put_newest(take(one));
+    kept_free(&one);
+    return r;
+}
+
 int session_tokens_write(crud_t *crud)
 {
+    size_t most = session_tokens_count();
+    bool is_kept;
     int r = 0;
 
-    for (int i = 0; !r && i < WRITE_MAX; i++) {
-        kept_t *one;
+    for (size_t i = 0; !r && i < most && i < WRITE_MAX; i++) {
+        kept_t *one = take_one(NULL);
 
-        pthread_mutex_lock(&lock);
-        one = take_oldest();
-        pthread_mutex_unlock(&lock);
         if (!one)
             return 0;
-        crud->changes = true;
-        r = pg_exec(crud->pg, NULL,
-                    "UPDATE sign_in_session SET tokens = $3 WHERE session_id = $1 "
-                    "AND encode(sha256(convert_to(tokens, 'UTF8')), 'hex') = $2",
-                    3, one->session, one->before, one->sealed);
-        if (is_away(r))
-            put_newest(take(one));
-        kept_free(&one);
+        r = write_one(crud, one, NULL, &is_kept);
+    }
+    return r;
+}
+
+int session_tokens_write_own(crud_t *crud, const char *session, bool *ret_written)
+{
+    bool is_kept = false;
+    kept_t *one;
+    int r = 0;
+
+    *ret_written = false;
+    while (!r && !is_kept && (one = take_one(session))) {
+        r = write_one(crud, one, session, &is_kept);
+        *ret_written = true;
     }
     return r;
 }

@@ -15,8 +15,11 @@ int session_tokens_keep(crud_t *crud, const char *session, const char *before, c
                         const person_t *tokens);
 
 /* Write what is kept, some of it, not inside a transaction. Whoever changed a session's tokens
- * meanwhile knew later ones. 0 | as pg_exec of a database that is away: it is kept on. */
+ * meanwhile knew later ones. Those whose session's row somebody holds are kept on, and not waited
+ * for. 0 | as pg_exec of a database that is away: it is kept on. */
 int session_tokens_write(crud_t *crud);
+/* The same for that session alone, whose row is waited for. *ret_written: there was something. */
+int session_tokens_write_own(crud_t *crud, const char *session, bool *ret_written);
 
 /* How many are kept. */
 size_t session_tokens_count(void);

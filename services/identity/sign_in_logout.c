@@ -2,6 +2,7 @@
  * Logout 1.0), and the sessions that came of it end. Anybody can call: nothing is stored before the
  * provider's signature is verified. */
 #include "common/base/cleanup.h"
+#include "services/identity/logout_once.h"
 #include "services/identity/oidc.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in.h"
@@ -111,21 +112,17 @@ static void set_ending(ending_t *self, const run_t *run, const request_t *reques
         session_sidless_hash(self->account, &who, self->person);
 }
 
-/* Was the token carried out before? Then its answer was lost, and the provider has sent it again:
- * it is told so. Another one with the same jti is refused. 0 | ERR_SIGN_IN_PROVIDER | fault. */
-static int find_carried_out(crud_t *crud, const ending_t *ending, problem_t *problem,
-                            bool *ret_carried_out)
+static int say_used(int r, problem_t *problem)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(crud->pg, &res,
-                    "SELECT coalesce(text_hash, '') FROM sign_in_logout WHERE token_hash = $1", 1,
-                    ending->token);
+    return r == ERR_SIGN_IN_PROVIDER ? problem_add(
+               problem, r, NULL, "the logout token is not valid: its jti was used before")
+                                     : r;
+}
 
-    *ret_carried_out = !r && PQntuples(res);
-    if (!*ret_carried_out || words_equal(PQgetvalue(res, 0, 0), ending->text))
-        return r;
-    return problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
-                       "the logout token is not valid: its jti was used before");
+static logout_once_t once_of(const ending_t *ending)
+{
+    return (logout_once_t){
+        .id = ending->token, .text = ending->text, .until_s = ending->said->too_old_s};
 }
 
 /* It is known for at least as long as a sign-in is under way whose provider has vouched, however
@@ -168,17 +165,15 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
                    ending->provider, most);
 }
 
-/* End up to BATCH of them; with the last ones the token is remembered, so that one which did not
- * come to its end may come again. */
-static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+/* Up to BATCH of them, in a transaction; with the last ones the token is remembered, so that one
+ * which did not come to its end may come again. */
+static int end_some(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
 {
     _cleanup_(pgresult_clear) PGresult *found = NULL;
-    int64_t revision = 0;
-    int r = crud_begin(crud);
+    int r = 0;
 
-    crud->request_key[0] = '\0';
     /* in the order in which a sign-in takes both */
-    if (!r && *ending->person)
+    if (*ending->person)
         r = session_end_person(crud, ending->person);
     if (!r)
         r = session_lock_provider(crud, ending->provider);
@@ -187,8 +182,24 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     if (!r)
         r = session_end_found(crud, ending->account, "PROVIDER", found, &reply->problem);
     *ret_more = !r && PQntuples(found) == BATCH;
-    if (!r && !*ret_more)
-        r = remember_token(crud, ending);
+    return r || *ret_more ? r : remember_token(crud, ending);
+}
+
+/* One step. Another token with this one's jti may have begun meanwhile, and this very token may
+ * have come to its end. */
+static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+{
+    const logout_once_t once = once_of(ending);
+    bool is_done = false;
+    int64_t revision = 0;
+    int r = crud_begin(crud);
+
+    *ret_more = false;
+    crud->request_key[0] = '\0';
+    if (!r)
+        r = say_used(logout_once_claim(crud, &once, &is_done), &reply->problem);
+    if (!r && !is_done)
+        r = end_some(crud, ending, reply, ret_more);
     r = crud_end(crud, r, &revision);
     if (revision)
         reply->revision = revision;
@@ -199,12 +210,14 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
  * ago, or by something else. */
 static int finish_logout(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
 {
+    logout_once_t once;
     ending_t ending;
     bool is_done = false, more;
     int r;
 
     set_ending(&ending, run, request);
-    r = find_carried_out(crud, &ending, &reply->problem, &is_done);
+    once = once_of(&ending);
+    r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
     more = !is_done;
     while (!r && more)
         r = end_batch(crud, &ending, reply, &more);

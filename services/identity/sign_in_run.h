@@ -24,6 +24,7 @@ typedef struct run {
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
     bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
     int64_t revision;     /* of the session log, before it asked somebody */
+    int64_t lost_to;      /* of a check: it asks which rules are in force (rules_restored.h) */
     key_wait_t key_wait;  /* of a logout token */
 } run_t;
 

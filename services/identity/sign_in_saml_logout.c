@@ -3,6 +3,7 @@
  * provider is answered; a LogoutResponse ends nothing. Anybody can bring one: nothing is stored
  * before the provider's signature is verified. */
 #include "common/base/cleanup.h"
+#include "services/identity/logout_once.h"
 #include "services/identity/saml.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in.h"
@@ -25,7 +26,8 @@ typedef struct ending {
     const sealed_t *sealed;
     const saml_logout_t *said;
     char client[WORDS_HEX_SIZE], name[WORDS_HEX_SIZE], request[WORDS_HEX_SIZE];
-    char *indexes; /* JSON: an array of hashes; empty: all sessions of the name */
+    char text[WORDS_HEX_SIZE]; /* SHA-256 of all that the browser brought */
+    char *indexes;             /* JSON: an array of hashes; empty: all sessions of the name */
 } ending_t;
 
 static void ending_done(ending_t *self)
@@ -69,7 +71,21 @@ static int begin_message(crud_t *crud, const request_t *request, problem_t *prob
 
 /* ---- a LogoutRequest ---- */
 
-static int set_ending(ending_t *self, const run_t *run)
+/* Query or form, with RelayState and signature: a browser that loads its page again brings the same
+ * to the byte. */
+static int hash_message(const request_t *request, char out[WORDS_HEX_SIZE])
+{
+    const json_t *query = json_object_get(request->body, "query");
+    _cleanup_(free_mem) char *text =
+        json_dumps(query ? query : json_object_get(request->body, "params"),
+                   JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_COMPACT);
+
+    if (text)
+        words_hex(text, out);
+    return text ? 0 : -ENOMEM;
+}
+
+static int set_ending(ending_t *self, const run_t *run, const request_t *request)
 {
     _cleanup_(json_clear_ref) json_t *hashes = json_array();
     json_t *index;
@@ -90,20 +106,20 @@ static int set_ending(ending_t *self, const run_t *run)
         json_array_append_new(hashes, json_string(hash));
     }
     self->indexes = json_dumps(hashes, JSON_COMPACT);
-    return self->indexes ? 0 : -ENOMEM;
+    return self->indexes ? hash_message(request, self->text) : -ENOMEM;
 }
 
-/* Was the request taken before? 0 | ERR_SIGN_IN_PROVIDER | fault. */
-static int check_request_is_new(crud_t *crud, const ending_t *ending, problem_t *problem)
+static int say_used(int r, problem_t *problem)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(crud->pg, &res, "SELECT 1 FROM sign_in_logout WHERE token_hash = $1", 1,
-                    ending->request);
+    return r == ERR_SIGN_IN_PROVIDER
+               ? problem_add(problem, r, NULL, "the message is not good: its ID was used before")
+               : r;
+}
 
-    if (r || !PQntuples(res))
-        return r;
-    return problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
-                       "the message is not good: its ID was used before");
+static logout_once_t once_of(const ending_t *ending)
+{
+    return (logout_once_t){
+        .id = ending->request, .text = ending->text, .until_s = bus_now_ms() / 1000 + REMEMBER_S};
 }
 
 /* The request, and what it ended: sessions at the provider, or the name, of which forms. */
@@ -115,14 +131,14 @@ static int remember_request(crud_t *crud, const ending_t *ending)
     snprintf(seconds, sizeof(seconds), "%d", REMEMBER_S);
     return pg_exec(crud->pg, NULL,
                    "INSERT INTO sign_in_logout (token_hash, provider_hash, before_ms, expires_at, "
-                   "name_form) "
+                   "name_form, text_hash) "
                    "SELECT CASE n WHEN 1 THEN $1 ELSE $1 || ' ' || n END, hash, $4::bigint, "
-                   "now() + $5::int * interval '1 s', $6 FROM (SELECT hash, n FROM "
+                   "now() + $5::int * interval '1 s', $6, $7 FROM (SELECT hash, n FROM "
                    "jsonb_array_elements_text(CASE $3::jsonb WHEN '[]' THEN "
                    "jsonb_build_array($2::text) ELSE $3::jsonb END) "
                    "WITH ORDINALITY AS one (hash, n)) AS all_of_it ON CONFLICT DO NOTHING",
-                   6, ending->request, ending->name, ending->indexes, before, seconds,
-                   ending->said->name_form);
+                   7, ending->request, ending->name, ending->indexes, before, seconds,
+                   ending->said->name_form, ending->text);
 }
 
 /* Some of the sessions that are to end: of the name at this route, and where the request says which
@@ -147,24 +163,36 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
                    ending->sealed->route, ending->indexes, most, ending->said->name_form);
 }
 
-/* End up to BATCH of them; with the last ones the request is remembered, so that one which did not
- * come to its end may come again. */
-static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+/* Up to BATCH of them, in a transaction; with the last ones the request is remembered, so that one
+ * which did not come to its end may come again. */
+static int end_some(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
 {
     _cleanup_(pgresult_clear) PGresult *found = NULL;
-    int64_t revision = 0;
-    int r = crud_begin(crud);
+    int r = session_lock_provider(crud, ending->name);
 
-    crud->request_key[0] = '\0';
-    if (!r)
-        r = session_lock_provider(crud, ending->name);
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)
         r = session_end_found(crud, ending->sealed->account, "PROVIDER", found, &reply->problem);
     *ret_more = !r && PQntuples(found) == BATCH;
-    if (!r && !*ret_more)
-        r = remember_request(crud, ending);
+    return r || *ret_more ? r : remember_request(crud, ending);
+}
+
+/* One step. Another request with this one's ID may have begun meanwhile, and this very request may
+ * have come to its end. */
+static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+{
+    const logout_once_t once = once_of(ending);
+    bool is_done = false;
+    int64_t revision = 0;
+    int r = crud_begin(crud);
+
+    *ret_more = false;
+    crud->request_key[0] = '\0';
+    if (!r)
+        r = say_used(logout_once_claim(crud, &once, &is_done), &reply->problem);
+    if (!r && !is_done)
+        r = end_some(crud, ending, reply, ret_more);
     r = crud_end(crud, r, &revision);
     if (revision)
         reply->revision = revision;
@@ -180,16 +208,24 @@ static json_t *signed_out_page(const sealed_t *sealed, bool is_partly)
                                   is_partly ? "&partly=1" : ""));
 }
 
-static int finish_request(crud_t *crud, const run_t *run, reply_t *reply)
+/* One that was carried out is answered again and ends nothing: a browser loads its page anew. What
+ * ended nothing waits for edges, too, as a logout token does. */
+static int finish_request(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
 {
     _cleanup_(ending_done) ending_t ending = {0};
-    bool more = true;
-    int r = set_ending(&ending, run);
+    bool is_done = false, more;
+    int r = set_ending(&ending, run, request);
 
-    if (!r)
-        r = check_request_is_new(crud, &ending, &reply->problem);
+    if (!r) {
+        const logout_once_t once = once_of(&ending);
+
+        r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
+    }
+    more = !is_done;
     while (!r && more)
         r = end_batch(crud, &ending, reply, &more);
+    if (!r && !reply->revision)
+        r = session_answer_gone(crud, reply);
     if (r)
         return r;
     reply->body = saml_ended_answer(run->engine_flow);
@@ -200,12 +236,12 @@ static int finish_request(crud_t *crud, const run_t *run, reply_t *reply)
 
 /* ---- the verb ---- */
 
-static int finish_message(crud_t *crud, const run_t *run, reply_t *reply)
+static int finish_message(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
 {
     const saml_logout_t *said = saml_ended(run->engine_flow);
 
     if (said->is_request)
-        return finish_request(crud, run, reply);
+        return finish_request(crud, run, request, reply);
     reply->body = signed_out_page(&run->sealed, !said->is_success);
     return reply->body ? 0 : -ENOMEM;
 }
@@ -225,5 +261,5 @@ int on_sign_in_saml_logout(crud_t *crud, const request_t *request, reply_t *repl
         r = run_advance(crud, run, fresh ? &fresh : &run, came);
     if (!r)
         r = run_refusal(run, &reply->problem);
-    return r ? r : finish_message(crud, run, reply);
+    return r ? r : finish_message(crud, run, request, reply);
 }

@@ -61,9 +61,9 @@ int saml_renewal_pass(crud_t *crud, int64_t *ret_revision);
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* sign_in_gone.c: sign_in_module.gone {places: ["route module made_id prefix host"]} -> {gone:
- * [n]}: those, by their numbers, of which there is no such module any more, none whose cookies have
- * the prefix, or not that host. 0 | ERR_INVALID_FIELD | ERR_MAINTENANCE: this database may not have
- * heard of all | fault. */
+ * [n], revisions: [n]}: those, by their numbers, of which there is no such module any more, none
+ * whose cookies have the prefix, or not that host; and the revision of each one's module. 0 |
+ * ERR_INVALID_FIELD | ERR_MAINTENANCE: this database may not have heard of all | fault. */
 int on_sign_in_module_gone(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* What edges get of a restriction: kind_rules_t.publish. */

@@ -27,13 +27,21 @@ static int check_places(const json_t *places, problem_t *problem)
     return 0;
 }
 
-/* A module that is off is there; one that was deleted and put again is another one. A place without
- * a prefix, or a host, is of a version that did not note it. Of an edge's wildcards one covers a
- * host, as edges have it: that behind its first dot (table/names.h). */
-static int find_gone(crud_t *crud, const char *places, PGresult **ret_res)
+/* Of each place whether it is gone, and the revision of its module; 0: there is none, or it has
+ * none. A module that is off is there; one that was deleted and put again is another one. A place
+ * without a prefix, or a host, is of a version that did not note it. Of an edge's wildcards one
+ * covers a host, as edges have it: that behind its first dot (table/names.h). */
+static int find_places(crud_t *crud, const char *places, PGresult **ret_res)
 {
     return pg_exec(crud->pg, ret_res,
-                   "SELECT p.at - 1 FROM (SELECT at, split_part(place, ' ', 1) AS route, "
+                   "SELECT jsonb_typeof(m.document) IS DISTINCT FROM 'object' "
+                   "OR coalesce(m.document->>'made_id', '') <> p.made OR (p.prefix > '' "
+                   "     AND p.prefix <> coalesce(nullif(m.document->>'cookie_prefix', ''), $2)) "
+                   "OR (p.host > '' AND NOT e.hostports ?| ARRAY[p.host || ':443', "
+                   "     regexp_replace(p.host, '^[^.]*', '*') || ':443']), "
+                   "CASE WHEN coalesce(m.document->>'made_id', '') = p.made "
+                   "     THEN coalesce((m.document->>'revision')::bigint, 0) ELSE 0 END "
+                   "FROM (SELECT at, split_part(place, ' ', 1) AS route, "
                    "     split_part(place, ' ', 2) AS module, split_part(place, ' ', 3) AS made, "
                    "     split_part(place, ' ', 4) AS prefix, split_part(place, ' ', 5) AS host "
                    "     FROM jsonb_array_elements_text($1::jsonb) WITH ORDINALITY AS one "
@@ -41,12 +49,7 @@ static int find_gone(crud_t *crud, const char *places, PGresult **ret_res)
                    "LEFT JOIN https_edge e ON e.id = r.edge_id "
                    "CROSS JOIN LATERAL (SELECT CASE p.module WHEN 'oauth' THEN r.oauth "
                    "     WHEN 'oidc' THEN r.oidc WHEN 'saml' THEN r.saml END AS document) m "
-                   "WHERE jsonb_typeof(m.document) IS DISTINCT FROM 'object' "
-                   "OR coalesce(m.document->>'made_id', '') <> p.made OR (p.prefix > '' "
-                   "     AND p.prefix <> coalesce(nullif(m.document->>'cookie_prefix', ''), $2)) "
-                   "OR (p.host > '' AND NOT e.hostports ?| ARRAY[p.host || ':443', "
-                   "     regexp_replace(p.host, '^[^.]*', '*') || ':443']) "
-                   "ORDER BY 1",
+                   "ORDER BY p.at",
                    2, places, SIGN_IN_PREFIX);
 }
 
@@ -55,6 +58,7 @@ int on_sign_in_module_gone(crud_t *crud, const request_t *request, reply_t *repl
     const json_t *places = json_object_get(request->body, "places");
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(json_clear_ref) json_t *gone = json_array();
+    _cleanup_(json_clear_ref) json_t *revisions = json_array();
     _cleanup_(free_mem) char *text = NULL;
     int r = check_places(places, &reply->problem);
 
@@ -66,10 +70,13 @@ int on_sign_in_module_gone(crud_t *crud, const request_t *request, reply_t *repl
     text = json_dumps(places, JSON_COMPACT);
     if (!text)
         return -ENOMEM;
-    r = find_gone(crud, text, &res);
-    for (int i = 0; !r && i < PQntuples(res); i++)
-        json_array_append_new(gone, json_integer(strtoll(PQgetvalue(res, i, 0), NULL, 10)));
+    r = find_places(crud, text, &res);
+    for (int i = 0; !r && i < PQntuples(res); i++) {
+        if (*PQgetvalue(res, i, 0) == 't')
+            json_array_append_new(gone, json_integer(i));
+        json_array_append_new(revisions, json_integer(strtoll(PQgetvalue(res, i, 1), NULL, 10)));
+    }
     if (!r)
-        reply->body = json_pack("{s:O}", "gone", gone);
+        reply->body = json_pack("{s:O, s:O}", "gone", gone, "revisions", revisions);
     return r ? r : reply->body ? 0 : -ENOMEM;
 }

@@ -177,3 +177,28 @@ test('users whose sessions were used are locked in the order of their ids', opti
   assert.ok([OK, LATE].includes((await used()).code));
   assert.deepEqual(free, ids.slice(7));
 });
+
+// The provider has given them in place of others, so they are kept until they are written; not at the expense of whoever comes meanwhile.
+test('a session whose new tokens cannot be written keeps no other one from being checked, and has them later', options, async () => {
+  const proof = await prove('eve'), one = await redeem(proof), other = await room.signIn('mallory'), { provider } = room;
+  assert.deepEqual([one.code, other.code], [OK, OK]);
+  sql(`UPDATE sign_in_session SET digest = 'of other rules', claims = NULL WHERE session_id = '${one.session.id}'`);
+  const stored = () => sql(`SELECT tokens FROM sign_in_session WHERE session_id = '${one.session.id}'`), before = stored();
+  let lock, go;
+  provider.asked.length = 0;
+  provider.hold = new Promise((resolve) => { go = resolve; });
+  try {
+    const checked = checkAnew(one, proof.words.sealed);
+    await until(() => provider.asked.includes('/oauth/token'), 'the provider is asked');
+    lock = await holding(`SELECT FROM sign_in_session WHERE session_id = '${one.session.id}' FOR UPDATE`);
+    go();
+    await until(() => lock.waiting() >= 1, 'its new tokens wait');
+    assert.equal((await checked).code, LATE);
+    for (let i = 0; i < 3; i++) assert.equal((await check(other)).code, OK);
+    assert.equal(stored(), before);
+  } finally { go(); await lock?.end(); provider.hold = null; }
+  assert.equal((await check(other)).code, OK);
+  assert.notEqual(stored(), before, 'whoever comes next writes them');
+  await until(async () => (await checkAnew(one, proof.words.sealed)).code === OK, 'it is good');
+  assert.equal(provider.refused, 0);
+});

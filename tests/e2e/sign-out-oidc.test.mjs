@@ -8,6 +8,9 @@ import test from 'node:test';
 import { Browser, PAGE, ask } from '../support/browser.mjs';
 import { oidcProvider, signingKey } from '../support/oidc-provider.mjs';
 import { ca, edge, elsewhere, endpoint, env, forgetUsers, home, listed, must, tail, through, until, upstream } from '../support/postern.mjs';
+import { another } from '../support/copies.mjs';
+import { caller, edgeKey } from '../support/peer.mjs';
+import { seal } from '../support/sealed.mjs';
 import { holding, sql } from '../support/user-room.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
@@ -263,6 +266,34 @@ test('a token that comes again before it is carried out is not told that it was'
   } finally { await lock.end(); }
   assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), [200, 200]);
   assert.equal(await stays(person), false);
+});
+
+test('of two tokens with one jti that come at the same moment one is carried out, and the other is refused', { skip }, async () => {
+  const alice = await signedIn(places.one), bob = await signedIn(places.one, 'bob'), one = claims(), tokens = [provider.sign(one), provider.sign({ ...one, sub: 'bob' })];
+  const hash = crypto.createHash('sha256').update(alice.value).digest('hex'), account = sql(`SELECT account_id FROM application_session WHERE token_hash = '${hash}'`);
+  const sealed = seal({ route: places.one.route.id, account, edge: places.one.edge.id, module: 'oidc', config: { enabled: true, ...oidc('first') } });
+  // A copy that has workers for several tokens of an account at a time.
+  const socket = `ipc://${env.POSTERN_RUN_DIR}/sign-out-oidc-${process.pid}.rpc`, copy = another('identity', { POSTERN_RPC: socket, POSTERN_WORKERS: '8' }), bus = caller(edgeKey(), 'identity', socket);
+  let lock;
+  try {
+    await bus.there();
+    lock = await holding(`SELECT FROM application_session WHERE token_hash = '${hash}' FOR UPDATE`); // the first one's cannot end now
+    const asked = [];
+    for (const waits of [() => lock.waiting() >= 1, () => lock.waiting() >= 2 || bus.answer(asked[1])]) {
+      asked.push(bus.ask('sign_in.logout', { sealed, token: tokens[asked.length] }));
+      await until(waits, `${asked.length} wait`);
+    }
+    await lock.end();
+    lock = null;
+    await until(() => asked.every((id) => bus.answer(id)), 'answers', 120000);
+    assert.deepEqual(asked.map((id) => bus.answer(id).code), [0, 236]);
+    assert.match(bus.answer(asked[1]).msg, /its jti was used before/);
+    assert.deepEqual([await stays(alice), await stays(bob)], [false, true]);
+  } finally {
+    await lock?.end();
+    bus.stop();
+    await copy.stop();
+  }
 });
 
 test('a provider that signs out many people at once is heard for each of them', { skip }, async () => {

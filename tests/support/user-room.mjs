@@ -38,10 +38,10 @@ export const metric = (name) => new Promise((resolve) => {
 });
 
 /* The copy, with a limit and other settings, in an account of its own. It tidies when a story says so, and ends with the story:
- * {mine: the account, ask(verb, words), start(limit, settings), stop(), anew(limit, settings): in another account, prove(sub, place) -> what redeem() takes: a sign-in up to its code, redeem() -> {code, msg, route, token, session, hash},
+ * {mine: the account, provider, ask(verb, words), start(limit, settings), stop(), anew(limit, settings): in another account, prove(sub, place) -> what redeem() takes: a sign-in up to its code, redeem() -> {code, msg, route, token, session, hash},
  *  signIn(sub), signInAll(...subs): all are good, users() -> names, alive(list) -> are these sessions good} */
 export async function userRoom(limit) {
-  const provider = await gitlab(), socket = `ipc://${env.POSTERN_RUN_DIR}/user-room-${process.pid}.rpc`, self = { mine: account() };
+  const provider = await gitlab(), socket = `ipc://${env.POSTERN_RUN_DIR}/user-room-${process.pid}.rpc`, self = { mine: account(), provider };
   let copy;
   self.start = (most, changed = {}) => {
     copy = another('identity', { POSTERN_RPC: socket, POSTERN_HEALTH_PORT: String(PORT), POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '', POSTERN_OBJECT_LIMIT: String(most), POSTERN_SIGN_IN_TIDY_SECONDS: '86400', ...changed });

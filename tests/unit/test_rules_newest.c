@@ -27,6 +27,37 @@ Test(rules_newest, sessions_are_looked_through_now_and_then_only)
     cr_assert_eq(rules_newest_known("r1 oidc m1"), 5);
 }
 
+Test(rules_newest, that_were_lost_are_newer_than_none)
+{
+    rules_newest_note("r1 oidc m1", 9);
+    cr_assert_not(rules_newest_is_lost("r1 oidc m1", 9));
+    rules_newest_lose("r1 oidc m1", 5, 9);
+    cr_assert_eq(rules_newest_known("r1 oidc m1"), 5);
+    rules_newest_note("r1 oidc m1", 7);
+    cr_assert_eq(rules_newest_known("r1 oidc m1"), 5, "an edge has them still");
+    cr_assert(rules_newest_is_lost("r1 oidc m1", 6));
+    cr_assert(rules_newest_is_lost("r1 oidc m1", 9));
+    cr_assert_not(rules_newest_is_lost("r1 oidc m1", 5));
+    cr_assert_not(rules_newest_is_lost("r1 oidc m1", 10));
+    cr_assert_not(rules_newest_is_lost("r1 oidc m2", 9), "another module's");
+    rules_newest_lose("r1 oidc m1", 5, 8);
+    cr_assert(rules_newest_is_lost("r1 oidc m1", 9), "those that were lost are so still");
+    rules_newest_note("r1 oidc m1", 10);
+    cr_assert_eq(rules_newest_known("r1 oidc m1"), 10, "a change since");
+    rules_newest_lose("r1 oidc m1", 2, 10);
+    cr_assert_eq(rules_newest_known("r1 oidc m1"), 2, "and once more");
+    cr_assert(rules_newest_is_lost("r1 oidc m1", 3));
+}
+
+Test(rules_newest, postern_routes_is_asked_now_and_then_only)
+{
+    cr_assert(rules_newest_take_question("r1 oidc m1", 1));
+    cr_assert_not(rules_newest_take_question("r1 oidc m1", RULES_NEWEST_ASK_MS));
+    cr_assert(rules_newest_take_look("r1 oidc m1", 1), "which is no look");
+    cr_assert(rules_newest_take_question("r1 oidc m2", 1), "another module's");
+    cr_assert(rules_newest_take_question("r1 oidc m1", RULES_NEWEST_ASK_MS + 1));
+}
+
 /* Many more modules than are remembered: what is forgotten is not taken for another one's. */
 Test(rules_newest, of_many_modules_none_has_anothers)
 {

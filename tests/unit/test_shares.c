@@ -121,6 +121,46 @@ Test(shares, let_nobody_wait_for_more_than_one_of_each)
     shares_destroy(&shares);
 }
 
+Test(shares, of_names_with_the_same_first_word_have_one_turn_together_and_take_turns_within_it)
+{
+    shares_t *shares = shares_new(NULL);
+
+    shares_turn_by_first_word(shares);
+    cr_assert_eq(put(shares, "a one", "a1", 1), 0);
+    cr_assert_eq(put(shares, "a one", "a1 again", 1), 0);
+    cr_assert_eq(put(shares, "a two", "a2", 1), 0);
+    cr_assert_eq(put(shares, "ab", "ab", 1), 0);
+    takes(shares, "a1");
+    cr_assert_eq(put(shares, "b one", "b1", 1), 0);
+    takes(shares, "ab");
+    takes(shares, "a2");
+    takes(shares, "b1");
+    takes(shares, "a1 again");
+    cr_assert_null(shares_take(shares));
+    cr_assert_eq(put(shares, "b one", "b1", 1), 0);
+    cr_assert_eq(put(shares, "a", "a", 1), 0);
+    takes(shares, "b1");
+    takes(shares, "a");
+    shares_destroy(&shares);
+}
+
+Test(shares, of_a_first_word_that_is_at_its_bound_are_passed_over)
+{
+    shares_t *shares = shares_new(NULL);
+
+    shares_turn_by_first_word(shares);
+    shares_bound_held(shares, 1);
+    cr_assert_eq(shares_put_held(shares, "a one", "a", &bounds, 1, "a1"), 0);
+    cr_assert_eq(shares_put_held(shares, "a two", "a", &bounds, 1, "a2"), 0);
+    cr_assert_eq(shares_put_held(shares, "b one", "b", &bounds, 1, "b"), 0);
+    takes(shares, "a1");
+    takes(shares, "b");
+    cr_assert_null(shares_take(shares));
+    shares_release(shares, "a");
+    takes(shares, "a2");
+    shares_destroy(&shares);
+}
+
 static int put_held(shares_t *shares, const char *owner, const char *holder, char *what)
 {
     return shares_put_held(shares, owner, holder, &bounds, 1, what);

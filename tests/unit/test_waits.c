@@ -132,6 +132,35 @@ Test(waits, owners_take_turns_and_one_never_has_all_calls)
     waits_destroy(&waits);
 }
 
+Test(waits, whoever_has_requests_at_many_urls_delays_another_by_one_of_each_account)
+{
+    enum { ACCOUNTS = 4, URLS = 60, CALLS = 8 };
+    waits_t *waits = waits_new(CALLS, CALLS / ACCOUNTS);
+    wait_t *flying[CALLS], *other, *next = NULL;
+    char owner[16], url[64];
+    int before = 0;
+
+    for (int i = 0; i < ACCOUNTS * URLS; i++) {
+        snprintf(owner, sizeof(owner), "ac_%d", i % ACCOUNTS);
+        snprintf(url, sizeof(url), "https://issuer-%d.test/%d/token", i % 8 / ACCOUNTS, i);
+        put(waits, a_post(owner, url));
+    }
+    for (int i = 0; i < CALLS; i++)
+        cr_assert_not_null(flying[i] = waits_next(waits));
+    other = queued(waits, "ac_other");
+    for (int i = 0;; i = (i + 1) % CALLS) { /* the oldest ends, and another one is made */
+        waits_fetched(waits, flying[i]);
+        waits_forget(waits, &flying[i]);
+        cr_assert_not_null(next = waits_next(waits));
+        if (next == other)
+            break;
+        flying[i] = next;
+        before++;
+    }
+    cr_assert_leq(before, ACCOUNTS);
+    waits_destroy(&waits);
+}
+
 Test(waits, an_owner_s_share_is_bounded_and_so_is_everybody_s)
 {
     waits_t *waits = waits_new(1, 1);
