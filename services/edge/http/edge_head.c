@@ -127,24 +127,20 @@ return_to_small(ngx_http_request_t *r, const edge_head_t *head, ngx_buf_t *b)
 }
 
 
-/* Does a body follow, or may one, though the response has none by definition? nginx would drop the
- * bytes in the buffer and take later ones for the next response, so the connection must not be used
- * again. Only the header of a 204 announces a body: with HEAD and 304 Content-Length describes the
- * response to a GET. */
+/* May a body follow, though the response has none by definition? nginx would drop the bytes in the
+ * buffer and take later ones for the next response, so the connection must not be used again. With
+ * HEAD and 304 Content-Length describes the response to a GET, and most upstreams send nothing
+ * behind it; but one that does not know HEAD sends the body in a packet of its own, a moment later,
+ * when the connection would be another visitor's. */
 static ngx_uint_t
-has_bytes_behind(ngx_http_request_t *r, const head_t *head)
+may_have_bytes_behind(ngx_http_request_t *r, const head_t *head)
 {
     ngx_http_upstream_t  *u = r->upstream;
 
-    if (head->status == NGX_HTTP_NO_CONTENT
-        && (head->chunked || head->length > 0))
-    {
-        return 1;
-    }
-    return u->buffer.pos != u->buffer.last
-           && (r->method == NGX_HTTP_HEAD
-               || head->status == NGX_HTTP_NO_CONTENT
-               || head->status == NGX_HTTP_NOT_MODIFIED);
+    return (r->method == NGX_HTTP_HEAD
+            || head->status == NGX_HTTP_NO_CONTENT
+            || head->status == NGX_HTTP_NOT_MODIFIED)
+           && (head->chunked || head->length > 0 || u->buffer.pos != u->buffer.last);
 }
 
 
@@ -262,7 +258,7 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_OK && u->upgrade && edge_streams_upgrade(r, ctx)) {
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
     }
-    if (rc == NGX_OK && (has_bytes_behind(r, &ctx->head.scan)
+    if (rc == NGX_OK && (may_have_bytes_behind(r, &ctx->head.scan)
                          || may_have_left_body(r, u->headers_in.status_n)))
     {
         u->headers_in.connection_close = 1;
