@@ -196,6 +196,14 @@ fuzz-library:
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
 	@$(call INSTRUMENTED,build/fuzz/lib,__asan_report_load __ubsan_handle __sanitizer_cov)
 
+# What fuzzes a file that is written for nginx needs nginx's headers, and what its configure has found for the edge.
+NGINX_CPP := -Ibuild/edge $(addprefix -I/usr/share/nginx/src/src/,core event event/modules os/unix http http/modules http/v2)
+build/edge/ngx_auto_config.h:
+	@$(MAKE) --no-print-directory edge BUILD=build
+build/fuzz/pieces: tests/fuzz/fuzz_pieces.c services/edge/http/edge_pieces.c $(wildcard services/edge/*/*.h) | build/edge/ngx_auto_config.h
+	@mkdir -p $(@D)
+	$(Q)clang -std=gnu17 $(CPPFLAGS) $(NGINX_CPP) -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -fno-sanitize-recover=all $(filter %.c,$^) -o $@
+
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
 	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter cookies,$*),$(FUZZED_COOKIES)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) $(if $(filter saml envelope,$*),$(FUZZED_XML)) \

@@ -188,6 +188,17 @@ ParameterizedTest(struct h2_field_case *c, h2, fields_are_judged)
     cr_assert_str_eq(why ? why : "", c->why);
 }
 
+Test(h2, fields_say_how_much_they_are)
+{
+    h2_fields_t fields = {0};
+
+    cr_assert_null(h2_judge_field(&fields, "x-a", 3, "12345", 5));
+    cr_assert_null(h2_judge_field(&fields, "longer", 6, "b", 1));
+    cr_assert_eq(fields.count, 2);
+    cr_assert_eq(fields.bytes, 15);
+    cr_assert_eq(fields.largest, 6);
+}
+
 Test(h2, a_length_stands_once_and_fields_end)
 {
     h2_fields_t fields = {0};

@@ -203,6 +203,18 @@ Test(head, has_a_thousand_fields_at_most)
     cr_assert_str_eq(why, "too many fields");
 }
 
+Test(head, says_how_much_its_fields_are)
+{
+    head_t head;
+    const char *why;
+    const char text[] = "HTTP/1.1 200 x\r\nX-A: 12345\r\nLonger-Name:b\r\nc:\r\n\r\n";
+
+    cr_assert_eq(scan(&head, text, sizeof(text) - 1, &why), HEAD_WHOLE);
+    cr_assert_eq(head.fields, 3);
+    cr_assert_eq(head.names, 3 + 11 + 1);
+    cr_assert_eq(head.largest, 11);
+}
+
 Test(head, of_1xx_is_no_answer_but_101_is)
 {
     head_t head = {.status = 103};

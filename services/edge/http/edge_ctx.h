@@ -26,6 +26,8 @@ typedef struct {
     ngx_uint_t interims; /* responses of 1xx so far */
     size_t interim_bytes;
     size_t passed; /* bytes of 1xx written to a client of HTTP/1.1 */
+    u_char *small; /* the buffer that nginx began with; NULL: it was large enough until now */
+    u_char *small_end;
 } edge_head_t;
 
 /* Bytes of the request's and the response's body, counted by edge_body.c. */
@@ -157,6 +159,7 @@ typedef struct edge_ctx {
     share_part_t share;  /* of the connections to upstreams */
     portion_t portion;   /* of the memory for requests */
     portion_t body_part; /* the same, of what the edge itself keeps of its body */
+    portion_t answer_part; /* and of the head of its answer, where that is a large one */
     slots_part_t bare;   /* of answers that are a head alone, while that is on its way */
     struct edge_posted *posted; /* a form that the edge reads itself: edge_posted.c */
     edge_pace_t pace;

@@ -3,6 +3,7 @@
  * trusted, so what they send is judged here, before and behind it: frames (h2.c), fields of the
  * head, trailers. */
 #include "services/edge/http/edge_grpc.h"
+#include "services/edge/http/edge_answer_memory.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc_head.h"
 #include "services/edge/http/edge_pieces.h"
@@ -30,6 +31,7 @@ struct edge_grpc {
     size_t      scanned;   /* bytes in the buffer behind the head that were scanned with it */
     cursor_t    head;
     cursor_t    trailers;
+    size_t      head_bytes;   /* of memory that the head takes */
     ngx_int_t (*parse)(ngx_http_request_t *r);   /* nginx's functions, which are wrapped here */
     ngx_int_t (*init)(void *data);
     ngx_int_t (*filter)(void *data, ssize_t bytes);
@@ -339,6 +341,10 @@ process_head(ngx_http_request_t *r)
     if (why) {
         return refuse_answer(r, why, NGX_HTTP_UPSTREAM_INVALID_HEADER);
     }
+    grpc->head_bytes = edge_answer_block(r, &grpc->head.fields, grpc->scan.block);
+    if (!edge_answer_charge(r, ctx, grpc->head_bytes)) {
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
+    }
     if (rc == NGX_AGAIN) {
         u->buffer.pos = u->buffer.start;
         u->buffer.last = u->buffer.start;
@@ -373,6 +379,19 @@ note_read(ngx_http_request_t *r)
 }
 
 
+/* They come behind a head that was answered: there is no page any more. */
+static ngx_uint_t
+charge_trailers(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    edge_grpc_t  *grpc = ctx->grpc;
+
+    return grpc->trailers.fields.count == 0
+           || edge_answer_charge(r, ctx, grpc->head_bytes
+                                         + edge_answer_block(r, &grpc->trailers.fields,
+                                                             grpc->scan.block));
+}
+
+
 /* Wraps nginx's filter, which takes frames of DATA and the trailers. */
 static ngx_int_t
 on_read(void *data, ssize_t bytes)
@@ -403,6 +422,9 @@ on_read(void *data, ssize_t bytes)
     why = judge_fields(ctx, &u->headers_in.trailers, &grpc->trailers);
     if (why) {
         return refuse_answer(r, why, NGX_ERROR);
+    }
+    if (!charge_trailers(r, ctx)) {
+        return NGX_ERROR;
     }
     note_read(r);
     return rc;

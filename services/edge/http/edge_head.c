@@ -4,8 +4,10 @@
  * would parse them once more, byte by byte.
  *
  * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not
- * fit gets a larger one. */
+ * fit gets a larger one, until it is whole. Who takes no answers keeps their heads: so large ones
+ * are charged (edge_answer_memory.c). */
 #include "services/edge/http/edge_head.h"
+#include "services/edge/http/edge_answer_memory.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_interim.h"
@@ -28,10 +30,25 @@ refuse(ngx_http_request_t *r, const char *why)
 
 /* ---- the head ---- */
 
-/* Makes room for more of the head when the buffer is full; a buffer that becomes too small is freed
- * at once. */
+/* A head of which there is no memory for more: the page says why (ctx->error). */
 static ngx_int_t
-make_room(ngx_http_request_t *r, ngx_buf_t *b)
+refuse_crowded(void)
+{
+    return NGX_HTTP_UPSTREAM_INVALID_HEADER;
+}
+
+
+static ngx_uint_t
+is_small(const edge_head_t *head, const ngx_buf_t *b)
+{
+    return head->small == NULL || b->start == head->small;
+}
+
+
+/* Makes room for more of the head when the buffer is full; a buffer that becomes too small is freed
+ * at once, but for the first one, which is the request's own. */
+static ngx_int_t
+make_room(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_buf_t *b)
 {
     size_t   used = b->last - b->pos, size = b->end - b->start;
     u_char  *larger;
@@ -49,12 +66,20 @@ make_room(ngx_http_request_t *r, ngx_buf_t *b)
         return refuse(r, "a head larger than postern_response_header_size");
     }
     size = ngx_min(2 * size, edge_conf()->response_header_size);
+    if (!edge_answer_charge(r, ctx, size)) {
+        return refuse_crowded();
+    }
     larger = ngx_palloc(r->pool, size);
     if (larger == NULL) {
         return NGX_ERROR;
     }
     ngx_memcpy(larger, b->pos, used);
-    (void) ngx_pfree(r->pool, b->start);
+    if (is_small(&ctx->head, b)) {
+        ctx->head.small = b->start;
+        ctx->head.small_end = b->end;
+    } else {
+        (void) ngx_pfree(r->pool, b->start);
+    }
     b->start = larger;
     b->pos = larger;
     b->last = larger + used;
@@ -63,24 +88,59 @@ make_room(ngx_http_request_t *r, ngx_buf_t *b)
 }
 
 
-/* Does a body follow, or may one, though the response has none by definition? nginx would drop the
- * bytes in the buffer and take later ones for the next response, so the connection must not be used
- * again. Only the header of a 204 announces a body: with HEAD and 304 Content-Length describes the
- * response to a GET. */
+/* What is left of the buffer, once the fields are copied: status line, empty line, and what came
+ * behind the head. */
+static size_t
+left_bytes(const head_t *head, const ngx_buf_t *b)
+{
+    return head_status_len((char *) b->pos, head->len) + sizeof(CRLF) - 1
+           + (b->last - b->pos) - head->len;
+}
+
+
+/* Bytes of the larger buffer that stay the request's: none, where its own one has room for what is
+ * left. */
+static size_t
+large_bytes(const edge_head_t *head, const ngx_buf_t *b)
+{
+    return is_small(head, b)
+           || left_bytes(&head->scan, b) <= (size_t) (head->small_end - head->small)
+           ? 0 : b->end - b->start;
+}
+
+
+/* The larger buffer has served. */
+static void
+return_to_small(ngx_http_request_t *r, const edge_head_t *head, ngx_buf_t *b)
+{
+    size_t   left = b->last - b->pos;
+    u_char  *large = b->start;
+
+    if (is_small(head, b) || left > (size_t) (head->small_end - head->small)) {
+        return;
+    }
+    b->start = head->small;
+    b->end = head->small_end;
+    b->last = ngx_cpymem(head->small, b->pos, left);
+    b->pos = head->small;
+    (void) ngx_pfree(r->pool, large);
+}
+
+
+/* May a body follow, though the response has none by definition? nginx would drop the bytes in the
+ * buffer and take later ones for the next response, so the connection must not be used again. With
+ * HEAD and 304 Content-Length describes the response to a GET, and most upstreams send nothing
+ * behind it; but one that does not know HEAD sends the body in a packet of its own, a moment later,
+ * when the connection would be another visitor's. */
 static ngx_uint_t
-has_bytes_behind(ngx_http_request_t *r, const head_t *head)
+may_have_bytes_behind(ngx_http_request_t *r, const head_t *head)
 {
     ngx_http_upstream_t  *u = r->upstream;
 
-    if (head->status == NGX_HTTP_NO_CONTENT
-        && (head->chunked || head->length > 0))
-    {
-        return 1;
-    }
-    return u->buffer.pos != u->buffer.last
-           && (r->method == NGX_HTTP_HEAD
-               || head->status == NGX_HTTP_NO_CONTENT
-               || head->status == NGX_HTTP_NOT_MODIFIED);
+    return (r->method == NGX_HTTP_HEAD
+            || head->status == NGX_HTTP_NO_CONTENT
+            || head->status == NGX_HTTP_NOT_MODIFIED)
+           && (head->chunked || head->length > 0 || u->buffer.pos != u->buffer.last);
 }
 
 
@@ -128,7 +188,7 @@ give_fields(ngx_http_request_t *r, const head_t *scan)
     ngx_uint_t     hash;
     head_field_t   field;
 
-    text = ngx_pnalloc(r->pool, 2 * scan->len);
+    text = ngx_pnalloc(r->pool, scan->len + scan->names + scan->fields);
     if (text == NULL) {
         return NGX_ERROR;
     }
@@ -180,10 +240,16 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
                                       : "101 that was not asked for");
     }
     u->buffer.pos += head_end_hop(&ctx->head.scan, (char *) u->buffer.pos);
+    if (!edge_answer_charge(r, ctx, edge_answer_head(r, &ctx->head.scan)
+                                    + large_bytes(&ctx->head, &u->buffer)))
+    {
+        return refuse_crowded();
+    }
     rc = give_fields(r, &ctx->head.scan);
     if (rc != NGX_OK) {
         return rc;
     }
+    return_to_small(r, &ctx->head, &u->buffer);
     u->process_header = ctx->head.parse;
     rc = u->process_header(r);
     if (rc == NGX_AGAIN) {
@@ -192,7 +258,7 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_OK && u->upgrade && edge_streams_upgrade(r, ctx)) {
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
     }
-    if (rc == NGX_OK && (has_bytes_behind(r, &ctx->head.scan)
+    if (rc == NGX_OK && (may_have_bytes_behind(r, &ctx->head.scan)
                          || may_have_left_body(r, u->headers_in.status_n)))
     {
         u->headers_in.connection_close = 1;
@@ -224,7 +290,7 @@ process_head(ngx_http_request_t *r)
         case HEAD_BAD:
             return refuse(r, why);
         case HEAD_MORE:
-            return make_room(r, b);
+            return make_room(r, ctx, b);
         case HEAD_WHOLE:
             break;
         }
@@ -268,6 +334,7 @@ edge_head_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
     ngx_http_upstream_t  *u = r->upstream;
 
     head_begin(&ctx->head.scan);
+    ctx->head.small = NULL;
     ctx->head.parse = u->process_header;
     ctx->head.reinit = u->reinit_request;
     u->process_header = process_head;

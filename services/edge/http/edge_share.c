@@ -1,14 +1,17 @@
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_answer_memory.h"
 #include "services/edge/http/edge_body_memory.h"
 #include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_head_memory.h"
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
+#include "common/base/err.h"
 
 enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head and body: its pool, and buffers */
     REQUEST_MOST = 3 << 19,     /* of one with the largest head and body at the API's host */
+    PORTION_PART = 10,          /* of all, at most: what a portion is made large enough for */
     HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
     HEADS_MAX = 64,             /* that were refused, and are still to come to their end */
@@ -173,6 +176,16 @@ note_crowded(ngx_http_request_t *r, const char *whose)
 }
 
 
+/* What one request may need; of an account's host that is with its answer's head. */
+static size_t
+largest_request(const edge_conf_t *conf)
+{
+    size_t  with_answer = REQUEST_MOST / 2 + edge_answer_memory_most(conf->response_header_size);
+
+    return ngx_min(ngx_max(REQUEST_MOST, with_answer), conf->request_memory / PORTION_PART);
+}
+
+
 /* Of the memory for requests: no portion is so small that a request never fits. */
 static const portion_percents_t *
 memory_percents(void)
@@ -181,8 +194,8 @@ memory_percents(void)
     static portion_percents_t   of_memory;
 
     if (of_memory.client == 0) {
-        of_memory = portion_percents(conf->request_memory, REQUEST_MOST, conf->client_portion,
-                                     conf->account_portion);
+        of_memory = portion_percents(conf->request_memory, largest_request(conf),
+                                     conf->client_portion, conf->account_portion);
     }
     return &of_memory;
 }
@@ -284,27 +297,57 @@ edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* Of both, or of neither. account 0: of the client alone. */
+static ngx_uint_t
+charge_both(ngx_http_request_t *r, edge_ctx_t *ctx, portion_t *part, size_t bytes,
+    uint32_t account)
+{
+    if (!charge_client(r, part, client_of(r, ctx), bytes)) {
+        return 0;
+    }
+    if (account == 0 || charge_account(r, ctx, part, account)) {
+        return 1;
+    }
+    portion_give(&memory, part);
+    note_taken();
+    note_crowded(r, "account, or its client of that,");
+    return 0;
+}
+
+
 ngx_uint_t
 edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
     const route_t *route)
 {
-    ngx_str_t  account;
+    uint32_t   account = 0;
+    ngx_str_t  id;
 
-    if (!charge_client(r, &ctx->body_part, client_of(r, ctx), bytes)) {
-        return 0;
-    }
     if (route) {
-        account.len = route->account_id_len;
-        account.data = (u_char *) route->account_id;
-        if (!charge_account(r, ctx, &ctx->body_part, edge_share_account(&account))) {
-            portion_give(&memory, &ctx->body_part);
-            note_taken();
-            note_crowded(r, "account, or its client of that,");
-            return 0;
-        }
+        id.len = route->account_id_len;
+        id.data = (u_char *) route->account_id;
+        account = edge_share_account(&id);
+    }
+    if (!charge_both(r, ctx, &ctx->body_part, bytes, account)) {
+        return 0;
     }
     edge_share_keep_body(ctx, 0);
     return 1;
+}
+
+
+ngx_uint_t
+edge_share_charge_answer(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes)
+{
+    portion_give(&memory, &ctx->answer_part);
+    note_taken();
+    if (bytes == 0
+        || charge_both(r, ctx, &ctx->answer_part, bytes, edge_share_account_of(ctx)))
+    {
+        return 1;
+    }
+    ctx->crowded = 1;
+    ctx->error = ERR_EDGE_CROWDED;
+    return 0;
 }
 
 
@@ -465,6 +508,7 @@ edge_share_give(edge_ctx_t *ctx)
     share_give(&connections, &ctx->share);
     portion_give(&memory, &ctx->portion);
     portion_give(&memory, &ctx->body_part);
+    portion_give(&memory, &ctx->answer_part);
     note_taken();
     slots_give(&answers, &ctx->bare);
 }

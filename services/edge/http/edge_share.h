@@ -51,6 +51,10 @@ void edge_share_keep_body(edge_ctx_t *ctx, size_t bytes);
  * route (NULL: of none), in place of its buffer. Once for a request. */
 ngx_uint_t edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
                                   const route_t *route);
+/* The same of so many bytes of its answer's head, in place of what it was charged for that before;
+ * 0: nothing of it any more. Its client, or its account, has its portion: the request gets
+ * ERR_EDGE_CROWDED. */
+ngx_uint_t edge_share_charge_answer(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes);
 /* The same of a request that has no context, of a server that is not for accounts' hosts. */
 ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
 /* Memory of a head that is not whole yet: what it takes by now, in place of what *portion has of

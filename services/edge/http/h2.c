@@ -132,12 +132,23 @@ static bool is_length(const head_field_t *field)
     return field->value_len > 0 && field->value_len <= LENGTH_DIGITS;
 }
 
+static void count_field(h2_fields_t *self, size_t name_len, size_t value_len)
+{
+    size_t larger = name_len > value_len ? name_len : value_len;
+
+    self->count++;
+    self->bytes += name_len + value_len;
+    if (larger > self->largest)
+        self->largest = larger;
+}
+
 const char *h2_judge_field(h2_fields_t *self, const char *name, size_t name_len, const char *value,
                            size_t value_len)
 {
     head_field_t field = {name, value, name_len, value_len};
 
-    if (++self->count > HEAD_FIELDS_MAX)
+    count_field(self, name_len, value_len);
+    if (self->count > HEAD_FIELDS_MAX)
         return "too many fields";
     if (!head_is_token(name, name_len))
         return "a field whose name is no token";

@@ -40,7 +40,9 @@ const char *h2_scan(h2_scan_t *self, const void *data, size_t len, size_t block_
 /* Of one header block, the head's or the trailers'; begins zeroed. */
 typedef struct h2_fields {
     unsigned count;
-    bool length; /* Content-Length is among them */
+    size_t bytes;   /* of names and values */
+    size_t largest; /* name or value */
+    bool length;    /* Content-Length is among them */
 } h2_fields_t;
 
 /* Judge the next field of a block; not a pseudo-header field, which nginx judges. NULL, or why the

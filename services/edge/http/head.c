@@ -333,6 +333,16 @@ static void read_upgrade(head_t *self, const head_field_t *field)
     self->websocket = ++self->upgrades == 1 && is_word(field->value, field->value_len, "websocket");
 }
 
+static void count_field(head_t *self, const head_field_t *field)
+{
+    size_t larger = field->name_len > field->value_len ? field->name_len : field->value_len;
+
+    self->fields++;
+    self->names += field->name_len;
+    if (larger > self->largest)
+        self->largest = larger;
+}
+
 static const char *take_field(head_t *self, const char *line, size_t len)
 {
     head_field_t field;
@@ -343,7 +353,8 @@ static const char *take_field(head_t *self, const char *line, size_t len)
         return why;
     if (self->stray)
         return "a control character in a field";
-    if (++self->fields > HEAD_FIELDS_MAX)
+    count_field(self, &field);
+    if (self->fields > HEAD_FIELDS_MAX)
         return "too many fields";
     if (head_is_interim(self))
         return NULL; /* it ends with the empty line, whatever it says (RFC 9112 6.3) */

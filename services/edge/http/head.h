@@ -17,6 +17,8 @@ typedef struct head {
     int64_t length; /* Content-Length; -1: it has none */
     unsigned status;
     unsigned fields;
+    size_t names;     /* bytes of their names */
+    size_t largest;   /* of these, and of their values */
     unsigned options; /* count of names listed in its Connection fields */
     bool stray;       /* the current line has a control character before its end */
     bool chunked;

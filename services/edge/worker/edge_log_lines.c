@@ -2,34 +2,12 @@
  * it begins a line that nobody wrote, and an escape is the operator's terminal's. All of nginx's
  * lines go through here, because which of them have something from outside nobody can tell. */
 #include "services/edge/worker/edge_log_lines.h"
+#include "services/edge/worker/log_escape.h"
 
 #include <limits.h>
 
-enum { ESCAPED = 4 };   /* bytes of \x0a */
-
 /* What a pipe takes at once (pipe(7)): of workers that share one no line is cut by another's. */
 enum { LINE_MAX_BYTES = PIPE_BUF };
-
-
-/* Copy n bytes of a line, as many as fit. Returns how many out has then. */
-static size_t
-escape(u_char *out, const u_char *line, size_t n)
-{
-    static const u_char  digits[] = "0123456789abcdef";
-    u_char              *p = out;
-
-    for (size_t i = 0; i < n && p - out < LINE_MAX_BYTES - ESCAPED; i++) {
-        if (line[i] >= ' ' && line[i] != 0x7f) {
-            *p++ = line[i];
-            continue;
-        }
-        *p++ = '\\';
-        *p++ = 'x';
-        *p++ = digits[line[i] >> 4];
-        *p++ = digits[line[i] & 0xf];
-    }
-    return p - out;
-}
 
 
 static void
@@ -48,7 +26,7 @@ write_line(ngx_log_t *log, ngx_uint_t level, u_char *line, size_t len)
     if (len > 0 && line[len - 1] == LF) {
         len--;
     }
-    n = escape(out, line, len);
+    n = log_escape(out, sizeof(out) - 1, line, len);
     out[n++] = LF;
     written = ngx_write_fd(log->file->fd, out, n);
     if (written == -1 && ngx_errno == NGX_ENOSPC) {
