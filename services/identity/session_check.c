@@ -293,7 +293,6 @@ static int ask_provider(const session_t *session, run_t *run)
 static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_t **run_p,
                         problem_t *problem)
 {
-    void *state = *run_p;
     bool mine;
     int r;
 
@@ -307,10 +306,7 @@ static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_
         return r;
     if (mine)
         return ask_provider(session, run);
-    crud_weigh(crud, run_weight(run));
-    r = crud_pause(crud, run->sealed.account, TURN_MS, &state, run_free_state);
-    *run_p = state;
-    return r;
+    return run_pause(crud, run_p, TURN_MS);
 }
 
 /* What the provider says now, and what that means for the session; is_behind: newer rules came

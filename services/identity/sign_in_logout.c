@@ -75,16 +75,10 @@ static bool is_to_wait(const crud_t *crud, const run_t *run)
 }
 
 /* The flow that could not tell is over; the next one begins with what is known then. */
-static int wait_for_key(crud_t *crud, run_t *run, run_t **run_p)
+static int wait_for_key(crud_t *crud, run_t **run_p)
 {
-    void *state = *run_p;
-    int r;
-
-    run->sealed.engine->free(&run->engine_flow);
-    crud_weigh(crud, run_weight(run));
-    r = crud_pause(crud, run->sealed.account, KEY_AGAIN_MS, &state, run_free_state);
-    *run_p = state;
-    return r;
+    (*run_p)->sealed.engine->free(&(*run_p)->engine_flow);
+    return run_pause(crud, run_p, KEY_AGAIN_MS);
 }
 
 static void set_ending(ending_t *self, const run_t *run, const request_t *request)
@@ -206,21 +200,26 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     return r;
 }
 
-/* What ended nothing waits for edges, too: the sessions may have ended by the same token a moment
+/* One step: sessions of a token may be very many, and sign-outs of others wait for this worker.
+ * What ended nothing waits for edges, too: the sessions may have ended by the same token a moment
  * ago, or by something else. */
-static int finish_logout(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
+static int finish_logout(crud_t *crud, run_t **run_p, const request_t *request, reply_t *reply)
 {
+    run_t *run = *run_p;
     logout_once_t once;
     ending_t ending;
-    bool is_done = false, more;
+    bool is_done = false, more = false;
     int r;
 
     set_ending(&ending, run, request);
     once = once_of(&ending);
     r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
-    more = !is_done;
-    while (!r && more)
+    reply->revision = run->ended_revision;
+    if (!r && !is_done)
         r = end_batch(crud, &ending, reply, &more);
+    run->ended_revision = reply->revision;
+    if (!r && more)
+        return run_pause(crud, run_p, 0);
     if (!r && !reply->revision)
         r = session_answer_gone(crud, reply);
     if (!r && !(reply->body = json_object()))
@@ -245,11 +244,11 @@ int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply)
         r = run_advance(crud, run, fresh ? &fresh : &run, came);
     if (!r && is_to_wait(crud, run)) {
         if (key_wait_take(&run->key_wait, run->sealed.account))
-            return wait_for_key(crud, run, fresh ? &fresh : &run);
+            return wait_for_key(crud, fresh ? &fresh : &run);
         /* whoever has the places, its edge keeps it until there is one */
         r = problem_add(&reply->problem, ERR_BUSY, NULL, "as many tokens wait for keys as may");
     }
     if (!r)
         r = run_refusal(run, &reply->problem);
-    return r ? r : finish_logout(crud, run, request, reply);
+    return r ? r : finish_logout(crud, fresh ? &fresh : &run, request, reply);
 }

@@ -183,6 +183,17 @@ int run_ask(crud_t *crud, run_t *self, run_t **self_p)
     return r;
 }
 
+int run_pause(crud_t *crud, run_t **self_p, unsigned ms)
+{
+    void *state = *self_p;
+    int r;
+
+    crud_weigh(crud, run_weight(*self_p));
+    r = crud_pause(crud, (*self_p)->sealed.account, ms, &state, run_free_state);
+    *self_p = state;
+    return r;
+}
+
 /* Does the request bring something of the person's? Else its answer, metadata or keys, says nothing
  * of the person. */
 static bool brings_token(const fetch_t *want)

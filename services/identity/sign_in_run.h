@@ -22,10 +22,11 @@ typedef struct run {
     flow_t flow;     /* the sign-in that it is about */
     person_t person; /* of a check: the tokens that the session has */
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
-    bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
-    int64_t revision;     /* of the session log, before it asked somebody */
-    int64_t lost_to;      /* of a check: it asks which rules are in force (rules_restored.h) */
-    key_wait_t key_wait;  /* of a logout token */
+    bool are_tokens_kept;   /* new ones, of an answer to it: session_tokens.h */
+    int64_t revision;       /* of the session log, before it asked somebody */
+    int64_t lost_to;        /* of a check: it asks which rules are in force (rules_restored.h) */
+    key_wait_t key_wait;    /* of a logout token */
+    int64_t ended_revision; /* of the session log, behind what a logout has ended until now */
 } run_t;
 
 /* An empty one; the caller frees it. */
@@ -65,6 +66,10 @@ int run_start(run_t *self, int operation, provider_ask_t *ask);
 bool run_step(run_t *self, const wait_answer_t *answer);
 /* Make the request that a step needs. self_p: the run, which is taken over. VERB_WAITS | fault. */
 int run_ask(crud_t *crud, run_t *self, run_t **self_p);
+
+/* Others have their turn; the verb is run again after that. VERB_WAITS, with the run taken from
+ * *self_p | fault. */
+int run_pause(crud_t *crud, run_t **self_p, unsigned ms);
 
 /* Bytes that it holds, about: for crud_weigh. */
 size_t run_weight(const run_t *self);

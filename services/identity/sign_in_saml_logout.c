@@ -208,12 +208,14 @@ static json_t *signed_out_page(const sealed_t *sealed, bool is_partly)
                                   is_partly ? "&partly=1" : ""));
 }
 
-/* One that was carried out is answered again and ends nothing: a browser loads its page anew. What
+/* One step: sessions of a name may be very many, and sign-outs of others wait for this worker. One
+ * that was carried out is answered again and ends nothing: a browser loads its page anew. What
  * ended nothing waits for edges, too, as a logout token does. */
-static int finish_request(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
+static int finish_request(crud_t *crud, run_t **run_p, const request_t *request, reply_t *reply)
 {
     _cleanup_(ending_done) ending_t ending = {0};
-    bool is_done = false, more;
+    run_t *run = *run_p;
+    bool is_done = false, more = false;
     int r = set_ending(&ending, run, request);
 
     if (!r) {
@@ -221,9 +223,12 @@ static int finish_request(crud_t *crud, const run_t *run, const request_t *reque
 
         r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
     }
-    more = !is_done;
-    while (!r && more)
+    reply->revision = run->ended_revision;
+    if (!r && !is_done)
         r = end_batch(crud, &ending, reply, &more);
+    run->ended_revision = reply->revision;
+    if (!r && more)
+        return run_pause(crud, run_p, 0);
     if (!r && !reply->revision)
         r = session_answer_gone(crud, reply);
     if (r)
@@ -236,13 +241,13 @@ static int finish_request(crud_t *crud, const run_t *run, const request_t *reque
 
 /* ---- the verb ---- */
 
-static int finish_message(crud_t *crud, const run_t *run, const request_t *request, reply_t *reply)
+static int finish_message(crud_t *crud, run_t **run_p, const request_t *request, reply_t *reply)
 {
-    const saml_logout_t *said = saml_ended(run->engine_flow);
+    const saml_logout_t *said = saml_ended((*run_p)->engine_flow);
 
     if (said->is_request)
-        return finish_request(crud, run, request, reply);
-    reply->body = signed_out_page(&run->sealed, !said->is_success);
+        return finish_request(crud, run_p, request, reply);
+    reply->body = signed_out_page(&(*run_p)->sealed, !said->is_success);
     return reply->body ? 0 : -ENOMEM;
 }
 
@@ -261,5 +266,5 @@ int on_sign_in_saml_logout(crud_t *crud, const request_t *request, reply_t *repl
         r = run_advance(crud, run, fresh ? &fresh : &run, came);
     if (!r)
         r = run_refusal(run, &reply->problem);
-    return r ? r : finish_message(crud, run, request, reply);
+    return r ? r : finish_message(crud, fresh ? &fresh : &run, request, reply);
 }

@@ -81,7 +81,7 @@ async function besideSlow(value, story) {
   }
 }
 
-const spare = skip ? '' : await signedIn('bob'); // stays
+const spare = skip ? '' : await signedIn('bob'); // until the last story
 test('a hundred people whom a provider signs out at once are all signed out, however slowly an edge acknowledges it', { skip, timeout: 300000 }, async () => {
   const alice = await signedIn('alice'), people = othersLike(alice, 99), forms = [...people.map(({ sub }) => sub), 'alice'].map(form);
   await besideSlow(spare, async () => {
@@ -113,4 +113,21 @@ test('whom a token names that waits is signed out also when its provider has lef
     assert.deepEqual((await Promise.all(before)).filter(({ status }) => status !== 200), []);
   });
   assert.equal(left(people), 0);
+});
+
+// So many more sessions of the one whose it is.
+function moreLike(value, count) {
+  const session = `(SELECT id FROM application_session WHERE token_hash = '${crypto.createHash('sha256').update(value).digest('hex')}')`, id = `'app_sess_' || lpad('${ksuid(0).slice(-20)}' || i, 27, '0')`;
+  const copy = (table, where, changed) => `INSERT INTO ${table} SELECT (jsonb_populate_record(t, jsonb_build_object(${changed}))).* FROM ${table} t, generate_series(1, ${count}) i WHERE t.${where};`;
+  sql(copy('object', `id = ${session}`, `'id', ${id}`) + copy('application_session', `id = ${session}`, `'id', ${id}, 'token_hash', encode(sha256((${id})::bytea), 'hex')`)
+    + copy('sign_in_session', `session_id = ${session}`, `'session_id', ${id}, 'provider_hash', ''`));
+}
+test('while a token ends very many sessions, others have their turn', { skip, timeout: 300000 }, async () => {
+  const SESSIONS = 1500, many = 'bob', crowd = spare, alice = await signedIn('alice'), order = [];
+  const theirs = () => Number(sql(`SELECT count(*) FROM application_session s JOIN application_user u ON u.id = s.application_user_id WHERE u.provider_url = '${issuer}' AND u.provider_user_id = '${many}'`));
+  moreLike(crowd, SESSIONS);
+  const first = logout(form(many)).then(({ status }) => order.push(`many ${status}`));
+  await until(() => theirs() <= SESSIONS - 100, 'some of them have ended', 120000);
+  await Promise.all([first, logout(form('alice')).then(({ status }) => order.push(`alice ${status}`))]);
+  assert.deepEqual([order, theirs(), await stays(alice), await stays(crowd)], [['alice 200', 'many 200'], 0, false, false]);
 });
