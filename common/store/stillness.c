@@ -55,7 +55,7 @@ void pg_call_end(pg_call_t *self, bool is_answered)
 }
 
 /* The earliest of both, where 0 is none. */
-static int64_t earlier(int64_t a, int64_t b)
+static int64_t earlier_time(int64_t a, int64_t b)
 {
     return !a || (b && b < a) ? b : a;
 }
@@ -68,7 +68,7 @@ void stillness_look(stillness_t *self, int64_t now_ms)
 
     pthread_mutex_lock(&lock);
     for (const pg_call_t *call = calls; call; call = call->next)
-        since = earlier(since, call->since_ms);
+        since = earlier_time(since, call->since_ms);
     pthread_mutex_unlock(&lock);
     /* Whoever stood still cannot say whether PostgreSQL would have answered meanwhile. */
     if (!was_still && self->looked_ms && now_ms - self->looked_ms > AWAKE_MS)
