@@ -1,4 +1,4 @@
-// Upstreams with TLS by their IP address: their certificate must have that address.
+// Upstreams with TLS by their IP address: their certificate must have that address, and what the log says of upstreams that are not there.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -81,4 +81,13 @@ test('a failover backend verifies an address behind a name as an address', optio
     assert.equal(await answer(to.host), '200 reached');
     assert.deepEqual([wrong.seen.length, good.seen.length], [0, 1]);
   } finally { for (const one of [wrong, good]) await one.close(); }
+});
+
+test('the log names the backend of an upstream that cannot be reached, and its port', { skip: elsewhere }, async () => {
+  for (const address of ['127.0.0.1:9', '[::1]:9']) {
+    const to = await endpoint(address);
+    assert.equal(await answer(to.host), '502 ERR_POSTERN_904');
+    const said = (line) => line.includes('connect() failed (111') && line.includes(`, backend: ${to.backend.id} (${address}), `);
+    await until(() => log().split('\n').some(said), `a line of ${to.backend.id} and ${address}`);
+  }
 });
