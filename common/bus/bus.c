@@ -1,6 +1,7 @@
 /* Sockets of the bus. Messages are in bus_message.c. */
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
+#include "common/bus/cert.h"
 #include "common/bus/heartbeat.h"
 #include "common/base/id.h"
 
@@ -17,17 +18,16 @@ enum {
 
 static zcert_t *load_cert(const char *dir, const char *name)
 {
-    char path[4096];
-    zcert_t *cert;
+    char path[4096], text[4200];
+    zcert_t *cert = NULL;
+    int r;
 
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    cert = zcert_load(path);
-    if (!cert) {
-        char text[4200];
-
-        snprintf(text, sizeof(text), "load CURVE key %s", path);
-        fault(-ENOENT, text);
-    }
+    r = cert_load(&cert, path);
+    snprintf(text, sizeof(text),
+             r == -EBADMSG ? "%s holds no CURVE key" : "CURVE key %s cannot be read", path);
+    if (r)
+        fault(r == -EBADMSG ? -EINVAL : r, text);
     return cert;
 }
 

@@ -1,5 +1,6 @@
 #include "common/bus/peer.h"
 #include "common/bus/bus.h"
+#include "common/bus/cert.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 
@@ -59,7 +60,8 @@ static void take_file(keyring_t *self, const char *file)
     size_t len = dot ? (size_t)(dot - file) : 0;
     char path[sizeof(self->dir) + NAME_MAX + 2];
     known_t one = {0}, *same;
-    zcert_t *cert;
+    zcert_t *cert = NULL;
+    int r;
 
     if (!dot || strcmp(dot, ".cert"))
         return;
@@ -68,9 +70,12 @@ static void take_file(keyring_t *self, const char *file)
         return;
     }
     snprintf(path, sizeof(path), "%s/%s", self->dir, file);
-    cert = zcert_load(path);
-    if (!cert) {
-        log_warn("%s holds no CURVE key: it is passed over", path);
+    r = cert_load(&cert, path);
+    if (r) {
+        if (r == -EBADMSG)
+            log_warn("%s holds no CURVE key: it is passed over", path);
+        else
+            log_warn("%s cannot be read: %s: it is passed over", path, strerror(-r));
         return;
     }
     snprintf(one.id, sizeof(one.id), "%.*s", (int)len, file);

@@ -45,10 +45,13 @@ static const setting_t common_settings[] = {
 
 static int on_tick(zloop_t *loop, int timer, void *context)
 {
+    service_t *self = context;
+
     (void)loop;
     (void)timer;
-    service_release_held(context);
-    service_waits_tick(context);
+    stillness_look(&self->stillness, bus_mono_ms());
+    service_release_held(self);
+    service_waits_tick(self);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "common/resource/replog.h"
 #include "common/resource/service.h"
 #include "common/resource/waits.h"
+#include "common/store/stillness.h"
 
 enum { SERVICE_WORKERS_MAX = 32, SERVICE_ASKS_MAX = 2 /* services that one service asks */ };
 
@@ -57,7 +58,8 @@ typedef struct service {
     struct {
         uint64_t requests, refused, over_share, resent, dropped;
     } metrics;
-    int64_t complain_ms; /* when the next refusal for lack of room may be logged */
+    stillness_t stillness; /* of PostgreSQL */
+    int64_t complain_ms;   /* when the next refusal for lack of room may be logged */
 } service_t;
 
 /* ---- service_worker.c ---- */

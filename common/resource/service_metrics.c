@@ -49,6 +49,11 @@ bool service_is_ready(void *context, char *why, size_t size)
 
     if (self->spec->part && !self->spec->part->is_ready(self->part, why, size))
         return false;
+    if (stillness_seconds(&self->stillness)) {
+        snprintf(why, size, "PostgreSQL has not answered for %d s",
+                 stillness_seconds(&self->stillness));
+        return false;
+    }
     if (pg_trouble()) {
         snprintf(why, size, "%s", pg_trouble());
         return false;

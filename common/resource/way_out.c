@@ -1,8 +1,10 @@
 #include "common/resource/way_out.h"
 #include "common/base/authorities.h"
+#include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/quote.h"
+#include "common/out/permit.h"
 
 #include <errno.h>
 
@@ -33,6 +35,26 @@ static int check_authorities(const char *file)
     return fault(-EINVAL, "read the authorities of POSTERN_OUT_CA");
 }
 
+/* Which of the four settings the wrong item stands in; *ret_form: what its items are. */
+static const char *find_list(const outbound_settings_t *limits, const char **ret_form)
+{
+    _cleanup_(permit_destroy) permit_t *permit = NULL;
+    _cleanup_(free_mem) char *bad = NULL;
+
+    *ret_form = "port or ports (8400, 8411-8415), address or network";
+    if (permit_new(&permit, limits->own_sockets, NULL, NULL, &bad))
+        return "POSTERN_OWN_SOCKETS";
+    permit_destroy(&permit);
+    *ret_form = "address or network (10.0.0.0/8, 10.1.2.3:80)";
+    if (permit_new(&permit, NULL, limits->denied, NULL, &bad))
+        return "POSTERN_OUT_DENIED";
+    permit_destroy(&permit);
+    if (permit_new(&permit, NULL, NULL, limits->allowed, &bad))
+        return "POSTERN_OUT_ALLOWED";
+    *ret_form = "host:port:to-host:to-port";
+    return "POSTERN_OUT_CONNECT";
+}
+
 static int start(outbound_t **ret_outbound, zloop_t *loop, const config_t *config)
 {
     const outbound_settings_t limits = {
@@ -44,15 +66,16 @@ static int start(outbound_t **ret_outbound, zloop_t *loop, const config_t *confi
         .calls = (unsigned)config_int(config, "out-calls"),
         .calls_of_one = (unsigned)config_int(config, "out-account-calls"),
     };
+    const char *name, *form;
     char *bad = NULL;
     int r = check_authorities(limits.ca_file);
 
     if (!r)
         r = outbound_new(ret_outbound, loop, &limits, &bad);
-    if (r && bad)
-        log_error("POSTERN_OWN_SOCKETS, POSTERN_OUT_DENIED, POSTERN_OUT_ALLOWED, "
-                  "POSTERN_OUT_CONNECT: %s is no item of such a list",
-                  quote(bad).text);
+    if (r && bad) {
+        name = find_list(&limits, &form);
+        log_error("%s: %s is no %s", name, quote(bad).text, form);
+    }
     free(bad);
     return r;
 }

@@ -74,6 +74,8 @@ static const char *split_address(const char *value, char *out, size_t *ret_host_
     const char *colon = strrchr(value, ':');
     char *end;
 
+    if (strstr(value, "://"))
+        return "must be host:port, without a scheme";
     if (!colon || colon == value)
         return "must be host:port";
     if (!isdigit((unsigned char)colon[1]) || strlen(colon + 1) > 5)

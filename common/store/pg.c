@@ -3,6 +3,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/store/stillness.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -31,6 +32,7 @@ typedef struct queued {
 
 struct pg {
     PGconn *conn;
+    pg_call_t call;       /* what this connection waits for */
     int64_t connected_ms; /* when the connection was made, monotonic ms */
     char *url;
     char schema[64];
@@ -42,6 +44,26 @@ struct pg {
     int64_t deadline_ms; /* monotonic ms; 0: none */
     int64_t timeout_ms;  /* statement_timeout of the current transaction */
 };
+
+static int64_t mono_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Before each call of libpq that waits for the server, and behind it. */
+static void call_begin(pg_t *self)
+{
+    pg_call_begin(&self->call, mono_ms());
+}
+
+static PGresult *call_end(pg_t *self, PGresult *res)
+{
+    pg_call_end(&self->call, PQstatus(self->conn) == CONNECTION_OK);
+    return res;
+}
 
 static void forget_queue(pg_t *self)
 {
@@ -62,6 +84,7 @@ int pg_new(pg_t **ret_pg, const char *url, const char *schema)
         return -ENOMEM;
     }
     snprintf(self->schema, sizeof(self->schema), "%s", schema);
+    pg_call_add(&self->call);
     *ret_pg = self;
     return 0;
 }
@@ -71,6 +94,7 @@ void pg_destroy(pg_t **self_p)
     if (!*self_p)
         return;
     pg_drop(*self_p);
+    pg_call_remove(&(*self_p)->call);
     free((*self_p)->url);
     free(*self_p);
     *self_p = NULL;
@@ -82,6 +106,7 @@ void pg_destroy(pg_t **self_p)
 void pg_drop(pg_t *self)
 {
     forget_queue(self);
+    pg_call_end(&self->call, false); /* where one is under way */
     PQfinish(self->conn);
     self->conn = NULL;
     while (self->prepared_count > 0)
@@ -112,14 +137,6 @@ const char *pg_trouble(void)
     if (pg_is_read_only())
         return "PostgreSQL is read-only: nothing can be changed";
     return is_fresh(full_at) ? "PostgreSQL has no room: nothing can be changed" : NULL;
-}
-
-static int64_t mono_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Is the server a standby, or made read-only by an operator or a provider? PostgreSQL reports both
@@ -166,7 +183,9 @@ int pg_ready(pg_t *self)
                                 NULL};
     const char *const values[] = {self->url, "3", self->schema, "5000", NULL};
 
+    call_begin(self);
     self->conn = PQconnectdbParams(keys, values, 1);
+    call_end(self, NULL);
     if (!self->conn || PQstatus(self->conn) != CONNECTION_OK) {
         pg_drop(self);
         return fault(PG_DOWN, "connect to PostgreSQL (is DATABASE_URL right and the server up?)");
@@ -265,7 +284,8 @@ static int prepare_statement(pg_t *self, const char *sql, int n, char ret_name[1
         return 1;
     if (i == PREPARED_MAX)
         return 0;
-    res = PQprepare(self->conn, ret_name, sql, n, NULL);
+    call_begin(self);
+    res = call_end(self, PQprepare(self->conn, ret_name, sql, n, NULL));
     r = check_result(self, res);
     if (r)
         return r;
@@ -280,8 +300,11 @@ static int prepare_statement(pg_t *self, const char *sql, int n, char ret_name[1
  * behind it were not run. */
 static void read_one(pg_t *self, int *r, PGresult **ret_result)
 {
-    _cleanup_(pgresult_clear) PGresult *res = PQgetResult(self->conn);
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
     PGresult *rest;
+
+    call_begin(self); /* of its own: each statement has its own statement_timeout */
+    res = call_end(self, PQgetResult(self->conn));
 
     if (res && PQresultStatus(res) != PGRES_PIPELINE_ABORTED && !*r)
         *r = check_result(self, res);
@@ -303,6 +326,7 @@ static int run_queue(pg_t *self, int number, PGresult **ret_result)
     bool sent;
 
     INVARIANT(count <= QUEUE_MAX && number < count);
+    call_begin(self);
     sent = PQenterPipelineMode(self->conn) == 1;
     for (int i = 0; sent && i < count; i++) {
         const queued_t *one = &self->queue[i];
@@ -320,7 +344,8 @@ static int run_queue(pg_t *self, int number, PGresult **ret_result)
         read_one(self, &r, i == number ? ret_result : NULL);
     if (!self->conn)
         return r;
-    PQclear(PQgetResult(self->conn)); /* result of the sync */
+    call_begin(self);
+    PQclear(call_end(self, PQgetResult(self->conn))); /* result of the sync */
     if (PQexitPipelineMode(self->conn) != 1) {
         pg_drop(self);
         return fault(PG_DOWN, "PostgreSQL connection lost");
@@ -373,7 +398,8 @@ static int run_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
         return r;
     if (!self->conn)
         return fault(PG_DOWN, "not connected to PostgreSQL");
-    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    call_begin(self);
+    res = call_end(self, PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0));
     r = check_result(self, res);
     if (!r && ret_result)
         *ret_result = take(res);
@@ -447,7 +473,8 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
         return r;
     if (r == 0)
         return run_once(self, ret_result, sql, n, params);
-    res = PQexecPrepared(self->conn, name, n, params, NULL, NULL, 0);
+    call_begin(self);
+    res = call_end(self, PQexecPrepared(self->conn, name, n, params, NULL, NULL, 0));
     r = check_result(self, res);
     if (!r && ret_result)
         *ret_result = take(res);
@@ -548,7 +575,8 @@ int pg_script(pg_t *self, const char *sql)
         return r;
     if (!self->conn)
         return fault(PG_DOWN, "not connected to PostgreSQL");
-    res = PQexec(self->conn, sql);
+    call_begin(self);
+    res = call_end(self, PQexec(self->conn, sql));
     return check_result(self, res);
 }
 

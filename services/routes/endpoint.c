@@ -170,7 +170,8 @@ static int check_name(crud_t *crud, json_t *document, const place_t *place, json
         return r;
     if (!reserved)
         return problem_add(problem, ERR_HOSTPORT_NOT_RESERVED, "url",
-                           "%s is not reserved in this account",
+                           tcp ? "%s is not reserved in this account (POST /reserved_addrs)"
+                               : "%s is not reserved in this account (POST /reserved_domains)",
                            quote(tcp ? place->hostport : place->host).text);
     json_object_set(document, tcp ? "tcp_addr_id" : "domain_id", reserved);
     json_array_append_new(references, json_pack("[s, o]", "url", reserved));

@@ -161,7 +161,8 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
             problem_add(problem, other ? ERR_HOSTPORT_WRONG_KIND : ERR_HOSTPORT_NOT_RESERVED, path,
                         other ? tcp ? "%s is a domain: a TCP edge needs a reserved address"
                                     : "%s is a TCP address: this edge needs a reserved domain"
-                              : "%s is not reserved in this account",
+                        : tcp ? "%s is not reserved in this account (POST /reserved_addrs)"
+                              : "%s is not reserved in this account (POST /reserved_domains)",
                         quote(hostport).text);
             continue;
         }

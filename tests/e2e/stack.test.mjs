@@ -96,7 +96,8 @@ test('a setting that would be more than a value in nginx.conf is refused at once
     assert.match(stderr, new RegExp(`^error: .*${name}.* has a character that has no place there`));
   }
   for (const [name, value] of [['POSTERN_ROUTES_COPIES', '4'], ['POSTERN_GATEWAY_COPIES', '0'], ['POSTERN_EVENTS_COPIES', '01'], ['POSTERN_IDENTITY_COPIES', 'x'],
-    ['POSTERN_EDGE_WORKERS', '0'], ['POSTERN_EDGE_WORKERS', 'two'], ['POSTERN_RESPONSE_HEADER_SIZE', '64k\ndaemon on'], ['POSTERN_RESPONSE_HEADER_SIZE', '3k'], ['POSTERN_DRAIN_TIMEOUT', '10 parsecs'],
+    ['POSTERN_EDGE_WORKERS', '0'], ['POSTERN_EDGE_WORKERS', 'two'], ['POSTERN_LOG_MEGABYTES', 'x'], ['POSTERN_LOG_MEGABYTES', '16m'], ['POSTERN_LOG_MEGABYTES', '0'],
+    ['POSTERN_LOG_MEGABYTES', '016'], ['POSTERN_LOG_MEGABYTES', '9999999'], ['POSTERN_LOG_OLD', 'x'], ['POSTERN_LOG_OLD', '0'], ['POSTERN_RESPONSE_HEADER_SIZE', '64k\ndaemon on'], ['POSTERN_RESPONSE_HEADER_SIZE', '3k'], ['POSTERN_DRAIN_TIMEOUT', '10 parsecs'],
     ['POSTERN_CONNECT_TIMEOUT', '0s'], ['POSTERN_UPSTREAM_KEEPALIVE', '0'], ['POSTERN_CLIENT_KEEPALIVE_REQUESTS', 'all'], ['POSTERN_COMPRESS_CREDENTIALS', 'yes'], ['POSTERN_PORT_BASE', '08400'], ['POSTERN_PORT_BASE', '65500'], ['POSTERN_PORT_BASE', '80']]) {
     const { status, stderr } = run('up', { settings: { [name]: value } });
     assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr);

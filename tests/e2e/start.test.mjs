@@ -13,6 +13,8 @@ const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy
 test('a service that refuses its settings ends the start, with what it said', { skip, timeout: 300000 }, () => own(async (stack) => {
   notStarted(stack, { POSTERN_USER_SESSIONS: '0' }, 'identity', /^error: POSTERN_USER_SESSIONS \(--user-sessions\) must be a number from 1 to 1000, not '0'/);
   notStarted(stack, { POSTERN_ROUTES_COPIES: '2', POSTERN_TCP_PORT_FIRST: '30000' }, 'routes|routes-2', /tcp-port-first must not be above tcp-port-last/);
+  notStarted(stack, { POSTERN_OUT_CONNECT: 'foo' }, '\\w+', /POSTERN_OUT_CONNECT: 'foo' is no host:port:to-host:to-port/);
+  notStarted(stack, { POSTERN_OUT_DENIED: '10.0.0.0/8 10.0.0.0/33' }, '\\w+', /POSTERN_OUT_DENIED: '10.0.0.0\/33' is no address or network/);
 }));
 
 test('a program that is killed while the stack starts is started again, and no more', { skip, timeout: 300000 }, () => own(async ({ state, run }) => {

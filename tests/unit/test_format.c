@@ -128,3 +128,22 @@ ParameterizedTest(struct format_case *one, format, one_spelling)
         cr_assert_str_eq(out, one->kept);
     }
 }
+
+Test(format, where_a_scheme_has_no_place_it_is_named)
+{
+    static const struct {
+        const char *format, *value;
+    } cases[] = {{"address", "http://127.0.0.1:3000"},
+                 {"address", "https://app.example.test/"},
+                 {"hostport", "https://app.example.test:443"}};
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        const char *why = "";
+        char out[320] = "";
+
+        cr_assert_gt(format_check(cases[i].format, ERR_INVALID_FIELD, cases[i].value, out,
+                                  sizeof(out), &why),
+                     0);
+        cr_assert_str_eq(why, "must be host:port, without a scheme", "%s: %s", cases[i].value, why);
+    }
+}

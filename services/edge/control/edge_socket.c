@@ -21,16 +21,19 @@ read_key(const char *dir, const char *file, const char *name, char out[41])
 
     snprintf(path, sizeof(path), "%s/%s", dir, file);
     in = fopen(path, "re");
+    if (in == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, ngx_errno,
+                      "postern: CURVE key file \"%s\" cannot be read", path);
+        return NGX_ERROR;
+    }
     out[0] = '\0';
-    while (in && fgets(line, sizeof(line), in)) {
+    while (fgets(line, sizeof(line), in)) {
         quote = strchr(line, '"');
         if (strstr(line, name) && quote && strlen(quote) > 41) {
             ngx_cpystrn((u_char *) out, (u_char *) quote + 1, 41);
         }
     }
-    if (in) {
-        fclose(in);
-    }
+    fclose(in);
     if (out[0] == '\0') {
         ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
                       "postern: no %s in CURVE key file \"%s\"", name, path);

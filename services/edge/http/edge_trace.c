@@ -36,16 +36,25 @@ draw(size_t len)
 }
 
 
-/* nginx calls this for each line of the log about the request, to say what it is of. The id comes
- * before what the client sent, of which a line that is long loses the end. */
+/* nginx calls this for each line of the log about the request, to say what it is of. The id and
+ * the backend, of which nginx's "upstream" lacks the port, come before what the client sent: a line
+ * that is long loses its end. */
 static u_char *
 say_id(ngx_http_request_t *r, ngx_http_request_t *sr, u_char *buf, size_t len)
 {
     u_char            *p = buf;
+    ngx_uint_t         is_v6;
     const edge_ctx_t  *ctx = edge_ctx(r);
 
     if (ctx) {
         p = ngx_snprintf(buf, len, ", request_id: %s", ctx->request_id);
+    }
+    if (ctx && ctx->backend && ctx->backend->host) {
+        is_v6 = ngx_strchr(ctx->backend->host, ':') != NULL;
+        p = ngx_snprintf(p, len - (p - buf), ", backend: %s (%s%s%s:%d)",
+                         ctx->backend->id, is_v6 ? "[" : "",
+                         ctx->backend->host, is_v6 ? "]" : "",
+                         (int) ctx->backend->port);
     }
     return say_rest(r, sr, p, len - (p - buf));
 }

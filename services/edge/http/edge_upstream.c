@@ -22,6 +22,7 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_unsent.h"
 #include "services/edge/http/edge_writer.h"
+#include "services/edge/tls/edge_tls_address.h"
 #include "services/edge/tls/edge_tls_messages.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/table.h"
@@ -36,11 +37,12 @@ typedef struct {
             uint64_t             pool;
         } v6;
     } address;
-    socklen_t            len;
-    ngx_str_t            name;
-    edge_ctx_t          *ctx;
-    ngx_http_request_t  *request;
-    unsigned             sent:1;   /* bytes of the request, to an upstream that had closed */
+    socklen_t                  len;
+    ngx_str_t                  name;
+    edge_ctx_t                *ctx;
+    ngx_http_request_t        *request;
+    ngx_http_upstream_conf_t  *conf;     /* the location's */
+    unsigned                   sent:1;   /* bytes of the request, to an upstream that had closed */
 } peer_t;
 
 
@@ -171,8 +173,16 @@ handshake_fault(ngx_connection_t *c, ngx_http_upstream_t *u)
         return NULL;
     }
     if (!c->ssl->handshaked) {
+        if (!u->conf->ssl_verify
+            && SSL_get_verify_result(c->ssl->connection) != X509_V_OK)
+        {
+            return "its certificate is not valid";
+        }
         return c->write->timedout ? "no TLS handshake in time"
                                   : "the TLS handshake failed";
+    }
+    if (!u->conf->ssl_verify) {
+        return NULL;   /* it was verified within the handshake */
     }
     return SSL_get_verify_result(c->ssl->connection) != X509_V_OK
            || ngx_ssl_check_host(c, &u->ssl_name) != NGX_OK
@@ -223,6 +233,10 @@ set_tls(ngx_http_request_t *r, edge_ctx_t *ctx)
 #endif
     if (ctx->grpc) {
         edge_grpc_set_scheme(ctx, ctx->backend->tls);
+    } else if (ctx->backend->tls) {   /* for the log */
+        ngx_str_set(&r->upstream->schema, "https://");
+    } else {
+        ngx_str_set(&r->upstream->schema, "http://");
     }
 }
 
@@ -239,6 +253,7 @@ get_peer(ngx_peer_connection_t *pc, void *data)
         keepalive_free = pc->free;
         pc->free = leave_peer;
     }
+    peer->request->upstream->conf = peer->conf;
     if (peer->ctx->failover) {
         set_tls(peer->request, peer->ctx);
     }
@@ -307,13 +322,30 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 }
 
 
-/* nginx calls this without a check for NULL. TLS sessions are not kept: they would outlive a change
- * of the backend. */
+/* Before the handshake of a new connection. TLS sessions are not kept: they would outlive a change
+ * of the backend. Where the upstream is known by its address the handshake verifies all of its
+ * certificate, and then only nginx, which knows names alone, is told not to: if this is not called
+ * every such certificate is refused. */
 static ngx_int_t
 set_session(ngx_peer_connection_t *pc, void *data)
 {
-    (void) pc;
-    (void) data;
+    peer_t                    *peer = data;
+    ngx_http_upstream_t       *u = peer->request->upstream;
+    const backend_t           *backend = peer->ctx->backend;
+    ngx_http_upstream_conf_t  *conf;
+
+    if (!backend->literal) {
+        return NGX_OK;
+    }
+    conf = ngx_palloc(peer->request->pool, sizeof(*conf));
+    if (conf == NULL
+        || edge_tls_address_demand(pc->connection, backend->host) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    *conf = *peer->conf;
+    conf->ssl_verify = 0;
+    u->conf = conf;
     return NGX_OK;
 }
 
@@ -356,6 +388,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     }
     peer->ctx = ctx;
     peer->request = r;
+    peer->conf = r->upstream->conf;
     if (!edge_share_take(r, ctx)) {
         ctx->error = ERR_EDGE_BUSY;
         return NGX_ERROR;
