@@ -13,7 +13,7 @@ void *huge_align(void *memory)
 }
 
 /* The kernel makes huge pages of shared memory by itself only where an administrator has told it to
- * (shmem_enabled), but when it is asked for these at once it does (madvise(2), MADV_COLLAPSE), where
+ * (shmem_enabled), but asked for these at once it does so (madvise(2), MADV_COLLAPSE), where
  * some of them is there. They have to be a mapping of their own: in one that begins elsewhere, as
  * nginx's zones do, no huge page of the memory behind it stands at such an address. */
 bool huge_map(void *begin, size_t bytes)

@@ -1,7 +1,7 @@
 /* Huge pages for memory that workers share and look things up in at random. A page of 4 KiB that is
- * not in the processor's cache of addresses costs a walk of the page table, of a virtual machine two
- * within each other, before anything of it is read: with a table of many MiB that is more than the
- * look itself. No nginx in here. */
+ * not in the processor's cache of addresses costs a walk of the page table, of a virtual machine
+ * two within each other, before anything of it is read: with a table of many MiB that is more than
+ * the look itself. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
