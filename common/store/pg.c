@@ -61,7 +61,7 @@ static void call_begin(pg_t *self)
 
 static PGresult *call_end(pg_t *self, PGresult *res)
 {
-    pg_call_end(&self->call, PQstatus(self->conn) == CONNECTION_OK);
+    pg_call_end(&self->call, mono_ms(), PQstatus(self->conn) == CONNECTION_OK);
     return res;
 }
 
@@ -106,7 +106,7 @@ void pg_destroy(pg_t **self_p)
 void pg_drop(pg_t *self)
 {
     forget_queue(self);
-    pg_call_end(&self->call, false); /* where one is under way */
+    pg_call_end(&self->call, mono_ms(), false); /* where one is under way */
     PQfinish(self->conn);
     self->conn = NULL;
     while (self->prepared_count > 0)
@@ -179,9 +179,11 @@ int pg_ready(pg_t *self)
     if (self->conn && PQstatus(self->conn) == CONNECTION_OK)
         return 0;
     pg_drop(self);
-    const char *const keys[] = {"dbname", "connect_timeout", "application_name", "tcp_user_timeout",
-                                NULL};
-    const char *const values[] = {self->url, "3", self->schema, "5000", NULL};
+    /* a path that is dead ends what waits for an answer on it, too */
+    const char *const keys[] = {
+        "dbname",          "connect_timeout",     "application_name", "tcp_user_timeout",
+        "keepalives_idle", "keepalives_interval", "keepalives_count", NULL};
+    const char *const values[] = {self->url, "3", self->schema, "5000", "5", "2", "3", NULL};
 
     call_begin(self);
     self->conn = PQconnectdbParams(keys, values, 1);

@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 enum {
-    STILL_MS = PG_STATEMENT_TIMEOUT_MS + 1000, /* no statement takes so long if the server runs */
+    STILL_MS = PG_STATEMENT_TIMEOUT_MS + 1000, /* no query takes so long if the server runs */
+    ANSWERED_MS = 500,                         /* so exactly the last answer is known */
     AWAKE_MS = 2000 /* between two looks: more, and it was this process that stood still */
 };
 
@@ -16,6 +17,9 @@ static pg_call_t *calls;
 
 /* When the first call began that ended without an answer; 0: there has been an answer since. */
 static _Atomic int64_t lost_ms;
+
+/* The last answer, to any connection: about. */
+static _Atomic int64_t answered_ms;
 
 void pg_call_add(pg_call_t *self)
 {
@@ -41,17 +45,28 @@ void pg_call_begin(pg_call_t *self, int64_t now_ms)
     self->since_ms = now_ms;
 }
 
-void pg_call_end(pg_call_t *self, bool is_answered)
+void pg_call_end(pg_call_t *self, int64_t now_ms, bool is_answered)
 {
     int64_t since = self->since_ms, none = 0;
 
     self->since_ms = 0;
     if (is_answered) {
-        if (lost_ms) /* not written for each statement: other threads read it */
+        if (lost_ms) /* not written for each statement: other threads read them */
             lost_ms = 0;
+        if (now_ms - answered_ms >= ANSWERED_MS)
+            answered_ms = now_ms;
     } else if (since) {
         atomic_compare_exchange_strong(&lost_ms, &none, since);
     }
+}
+
+/* Since when a connection waits while no other one is answered either: what hangs is its own way to
+ * the server, which pg.c gives up by itself. */
+static int64_t silent_since(const pg_call_t *call)
+{
+    int64_t answered = answered_ms;
+
+    return call->since_ms && call->since_ms < answered ? answered : call->since_ms;
 }
 
 /* The earliest of both, where 0 is none. */
@@ -68,7 +83,7 @@ void stillness_look(stillness_t *self, int64_t now_ms)
 
     pthread_mutex_lock(&lock);
     for (const pg_call_t *call = calls; call; call = call->next)
-        since = earlier_time(since, call->since_ms);
+        since = earlier_time(since, silent_since(call));
     pthread_mutex_unlock(&lock);
     /* Whoever stood still cannot say whether PostgreSQL would have answered meanwhile. */
     if (!was_still && self->looked_ms && now_ms - self->looked_ms > AWAKE_MS)

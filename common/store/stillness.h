@@ -21,7 +21,7 @@ void pg_call_begin(pg_call_t *self, int64_t now_ms);
 
 /* is_answered: it said something, if only what is wrong. Else there is no connection: until one of
  * the process gets an answer PostgreSQL counts as silent since this call began. */
-void pg_call_end(pg_call_t *self, bool is_answered);
+void pg_call_end(pg_call_t *self, int64_t now_ms, bool is_answered);
 
 /* What the last look found, of a process; all zero at first. */
 typedef struct stillness {

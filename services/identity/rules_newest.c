@@ -119,6 +119,11 @@ bool rules_newest_is_lost(const char *place, int64_t revision)
     return is_lost(&known, revision);
 }
 
+int64_t rules_newest_in_force(const char *place)
+{
+    return lost_of(place).lost_above;
+}
+
 /* Is it time, by one of the entry's times? Then it is again after so long. */
 static bool take_time(const char *place, bool is_look, int64_t now_ms, int64_t period_ms)
 {
@@ -176,6 +181,8 @@ int rules_newest_find(crud_t *crud, const sealed_t *sealed, bool *ret_newer)
     if (rules_newest_known(place) <= sealed->revision
         && rules_newest_take_look(place, bus_mono_ms()))
         r = look(crud, place);
-    *ret_newer = !r && rules_newest_known(place) > sealed->revision;
+    *ret_newer = !r
+                 && (rules_newest_known(place) > sealed->revision
+                     || rules_newest_is_lost(place, sealed->revision));
     return r;
 }

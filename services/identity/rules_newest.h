@@ -22,6 +22,9 @@ bool rules_newest_take_look(const char *place, int64_t now_ms);
  * was set back: they are newer than none, and none that is noted from then on. */
 void rules_newest_lose(const char *place, int64_t above, int64_t to);
 bool rules_newest_is_lost(const char *place, int64_t revision);
+
+/* The revision in force when such were found last; 0: none were. */
+int64_t rules_newest_in_force(const char *place);
 /* May postern-routes be asked now which rules of the place are in force? Then it is. */
 bool rules_newest_take_question(const char *place, int64_t now_ms);
 

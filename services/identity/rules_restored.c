@@ -51,7 +51,8 @@ int rules_restored_apply(crud_t *crud, session_t *session, const sealed_t *seale
     int r;
 
     sealed_place(sealed, place);
-    if (!session_is_beyond(session, sealed) || !rules_newest_is_lost(place, session->revision))
+    if (!session_is_beyond(session, sealed) || !rules_newest_is_lost(place, session->revision)
+        || sealed->revision < rules_newest_in_force(place))
         return 0;
     snprintf(lost, sizeof(lost), "%" PRId64, session->revision);
     snprintf(now, sizeof(now), "%" PRId64, sealed->revision);

@@ -200,8 +200,8 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     return r;
 }
 
-/* One step: sessions of a token may be very many, and sign-outs of others wait for this worker.
- * What ended nothing waits for edges, too: the sessions may have ended by the same token a moment
+/* One step: sessions of a token may be very many, and sign-outs of others wait for this worker. One
+ * that ends nothing waits for edges, too: the sessions may have ended by the same token a moment
  * ago, or by something else. */
 static int finish_logout(crud_t *crud, run_t **run_p, const request_t *request, reply_t *reply)
 {
@@ -214,10 +214,8 @@ static int finish_logout(crud_t *crud, run_t **run_p, const request_t *request, 
     set_ending(&ending, run, request);
     once = once_of(&ending);
     r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
-    reply->revision = run->ended_revision;
     if (!r && !is_done)
         r = end_batch(crud, &ending, reply, &more);
-    run->ended_revision = reply->revision;
     if (!r && more)
         return run_pause(crud, run_p, 0);
     if (!r && !reply->revision)
@@ -250,5 +248,8 @@ int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply)
     }
     if (!r)
         r = run_refusal(run, &reply->problem);
-    return r ? r : finish_logout(crud, fresh ? &fresh : &run, request, reply);
+    if (r)
+        return r;
+    key_wait_done(&run->key_wait); /* it may pause for long */
+    return finish_logout(crud, fresh ? &fresh : &run, request, reply);
 }

@@ -22,11 +22,10 @@ typedef struct run {
     flow_t flow;     /* the sign-in that it is about */
     person_t person; /* of a check: the tokens that the session has */
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
-    bool are_tokens_kept;   /* new ones, of an answer to it: session_tokens.h */
-    int64_t revision;       /* of the session log, before it asked somebody */
-    int64_t lost_to;        /* of a check: it asks which rules are in force (rules_restored.h) */
-    key_wait_t key_wait;    /* of a logout token */
-    int64_t ended_revision; /* of the session log, behind what a logout has ended until now */
+    bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
+    int64_t revision;     /* of the session log, before it asked somebody */
+    int64_t lost_to;      /* of a check: it asks which rules are in force (rules_restored.h) */
+    key_wait_t key_wait;  /* of a logout token */
 } run_t;
 
 /* An empty one; the caller frees it. */

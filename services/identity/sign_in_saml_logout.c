@@ -223,10 +223,8 @@ static int finish_request(crud_t *crud, run_t **run_p, const request_t *request,
 
         r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
     }
-    reply->revision = run->ended_revision;
     if (!r && !is_done)
         r = end_batch(crud, &ending, reply, &more);
-    run->ended_revision = reply->revision;
     if (!r && more)
         return run_pause(crud, run_p, 0);
     if (!r && !reply->revision)

@@ -25,7 +25,8 @@ typedef struct {
     ngx_int_t (*reinit)(ngx_http_request_t *r);
     ngx_uint_t interims; /* responses of 1xx so far */
     size_t interim_bytes;
-    size_t passed; /* bytes of 1xx written to a client of HTTP/1.1 */
+    size_t passed;      /* bytes of 1xx written to a client of HTTP/1.1 */
+    ngx_buf_t *interim; /* in which the last of these stood; NULL: there was none */
     u_char *small; /* the buffer that nginx began with; NULL: it was large enough until now */
     u_char *small_end;
 } edge_head_t;

@@ -4,7 +4,12 @@
 #include "services/edge/http/edge_cookies.h"
 #include "services/edge/modules/module_response_headers.h"
 
-enum { INTERIM_PASSED_MAX = 8192 /* bytes of one that is passed on */ };
+enum {
+    INTERIM_PASSED_MAX = 8192, /* bytes of one that is passed on */
+    BUFFER_MIN = 1024,
+    TEXT_OF_FIELD = 4,         /* bytes of a field beside its name and value: as text, */
+    HPACK_OF_FIELD = 16        /* and as HPACK */
+};
 
 
 static ngx_uint_t
@@ -21,7 +26,7 @@ passes(edge_ctx_t *ctx, const head_field_t *field)
  * nginx has answered the client's expectation itself. Nor is a head with a Connection field, so
  * that nothing needs to look for the fields which that field names. */
 static size_t
-interim_bytes(const char *head, const head_t *scan)
+interim_bytes(const char *head, const head_t *scan, size_t of_field)
 {
     size_t        at = 0, bytes = scan->len + 32;
     head_field_t  field;
@@ -33,9 +38,34 @@ interim_bytes(const char *head, const head_t *scan)
         if (head_field_is(&field, "Connection")) {
             return 0;
         }
-        bytes += 16;
+        bytes += of_field;
     }
     return bytes;
+}
+
+
+/* All of a request stand in one buffer: when there is one, what was in it has gone. It is twice as
+ * large as the one before it, so those that were too small take no more than it does. NULL: there
+ * is none. */
+static ngx_buf_t *
+buffer_of(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes)
+{
+    size_t      size = BUFFER_MIN;
+    ngx_buf_t  *b = ctx->head.interim;
+
+    if (b == NULL || (size_t) (b->end - b->start) < bytes) {
+        while (size < bytes) {
+            size *= 2;
+        }
+        b = ngx_create_temp_buf(r->pool, size);
+        if (b == NULL) {
+            return NULL;
+        }
+        ctx->head.interim = b;
+    }
+    b->pos = b->start;
+    b->last = b->start;
+    return b;
 }
 
 
@@ -44,12 +74,12 @@ interim_bytes(const char *head, const head_t *scan)
 static void
 pass_interim(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 {
-    size_t         at = 0, bytes = interim_bytes(head, &ctx->head.scan);
+    size_t         at = 0, bytes = interim_bytes(head, &ctx->head.scan, TEXT_OF_FIELD);
     ngx_buf_t     *b;
     ngx_chain_t    out;
     head_field_t   field;
 
-    b = bytes ? ngx_create_temp_buf(r->pool, bytes) : NULL;
+    b = bytes ? buffer_of(r, ctx, bytes) : NULL;
     if (b == NULL) {
         return;
     }
@@ -204,7 +234,7 @@ pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
     ngx_http_v2_stream_t      *stream = r->stream;
     ngx_http_v2_connection_t  *h2c = stream->connection;
 
-    bytes = interim_bytes(head, &ctx->head.scan);
+    bytes = interim_bytes(head, &ctx->head.scan, HPACK_OF_FIELD);
     if (bytes == 0 || bytes > h2c->frame_size || h2c->last_out || h2c->goaway
         || stream->queued || stream->out_closed || stream->rst_sent)
     {
