@@ -7,7 +7,8 @@
 /* A row of whoever begins, beside the one of what was carried out. It is nobody's session. */
 #define BEGUN "$1 || ' begun'"
 
-int logout_once_find(crud_t *crud, const logout_once_t *self, bool *ret_carried_out)
+/* Was it carried out? 0 | ERR_SIGN_IN_PROVIDER: its ID is another text's | fault. */
+static int find(crud_t *crud, const logout_once_t *self, bool *ret_carried_out)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r = pg_exec(crud->pg, &res,
@@ -24,7 +25,8 @@ int logout_once_find(crud_t *crud, const logout_once_t *self, bool *ret_carried_
     return r;
 }
 
-int logout_once_claim(crud_t *crud, const logout_once_t *self, bool *ret_carried_out)
+/* The same, before the transaction takes other locks: the ID is this text's from now on. */
+static int claim(crud_t *crud, const logout_once_t *self, bool *ret_carried_out)
 {
     char until[24];
     int r;
@@ -36,5 +38,27 @@ int logout_once_claim(crud_t *crud, const logout_once_t *self, bool *ret_carried
                 "greatest(to_timestamp($3::bigint), now() + interval '10 min'), $2) "
                 "ON CONFLICT DO NOTHING",
                 3, self->id, self->text, until);
-    return r ? r : logout_once_find(crud, self, ret_carried_out);
+    return r ? r : find(crud, self, ret_carried_out);
+}
+
+int logout_once_step(crud_t *crud, const logout_once_t *self, logout_some_t *some,
+                     const void *ending, reply_t *reply, bool *ret_more)
+{
+    bool is_done = false;
+    int64_t revision = 0;
+    int r = find(crud, self, &is_done);
+
+    *ret_more = false;
+    if (r || is_done)
+        return r;
+    r = crud_begin(crud);
+    crud->request_key[0] = '\0';
+    if (!r)
+        r = claim(crud, self, &is_done); /* others may have begun meanwhile, or ended */
+    if (!r && !is_done)
+        r = some(crud, ending, reply, ret_more);
+    r = crud_end(crud, r, &revision);
+    if (revision)
+        reply->revision = revision;
+    return r;
 }

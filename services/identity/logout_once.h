@@ -10,10 +10,13 @@ typedef struct logout_once {
     int64_t until_s;       /* remembered until then, and for 10 minutes at least */
 } logout_once_t;
 
-/* Was it carried out? 0 | ERR_SIGN_IN_PROVIDER: its ID is another text's | fault. */
-int logout_once_find(crud_t *crud, const logout_once_t *self, bool *ret_carried_out);
+/* Ends some of what the message says, within a transaction, and with the last of it remembers the
+ * message as carried out; *ret_more: there is more. */
+typedef int logout_some_t(crud_t *crud, const void *ending, reply_t *reply, bool *ret_more);
 
-/* The same in a transaction, before it takes other locks: until that ends nobody else begins with
- * the ID, and if it commits, the ID is this text's. What is not carried out to its end may come
- * again. Results as above. */
-int logout_once_claim(crud_t *crud, const logout_once_t *self, bool *ret_carried_out);
+/* One step of a message: what `some` does, in a transaction of its own. Until that ends nobody else
+ * begins with the ID, and if it commits, the ID is this text's. Nothing is done where the message
+ * was carried out; what is not carried out to its end may come again. 0 | ERR_SIGN_IN_PROVIDER: its
+ * ID is another text's | fault. */
+int logout_once_step(crud_t *crud, const logout_once_t *self, logout_some_t *some,
+                     const void *ending, reply_t *reply, bool *ret_more);

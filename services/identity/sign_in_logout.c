@@ -161,8 +161,9 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
 
 /* Up to BATCH of them, in a transaction; with the last ones the token is remembered, so that one
  * which did not come to its end may come again. */
-static int end_some(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+static int end_some(crud_t *crud, const void *arg, reply_t *reply, bool *ret_more)
 {
+    const ending_t *ending = arg;
     _cleanup_(pgresult_clear) PGresult *found = NULL;
     int r = 0;
 
@@ -179,27 +180,6 @@ static int end_some(crud_t *crud, const ending_t *ending, reply_t *reply, bool *
     return r || *ret_more ? r : remember_token(crud, ending);
 }
 
-/* One step. Another token with this one's jti may have begun meanwhile, and this very token may
- * have come to its end. */
-static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
-{
-    const logout_once_t once = once_of(ending);
-    bool is_done = false;
-    int64_t revision = 0;
-    int r = crud_begin(crud);
-
-    *ret_more = false;
-    crud->request_key[0] = '\0';
-    if (!r)
-        r = say_used(logout_once_claim(crud, &once, &is_done), &reply->problem);
-    if (!r && !is_done)
-        r = end_some(crud, ending, reply, ret_more);
-    r = crud_end(crud, r, &revision);
-    if (revision)
-        reply->revision = revision;
-    return r;
-}
-
 /* One step: sessions of a token may be very many, and sign-outs of others wait for this worker. One
  * that ends nothing waits for edges, too: the sessions may have ended by the same token a moment
  * ago, or by something else. */
@@ -208,14 +188,12 @@ static int finish_logout(crud_t *crud, run_t **run_p, const request_t *request, 
     run_t *run = *run_p;
     logout_once_t once;
     ending_t ending;
-    bool is_done = false, more = false;
+    bool more;
     int r;
 
     set_ending(&ending, run, request);
     once = once_of(&ending);
-    r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
-    if (!r && !is_done)
-        r = end_batch(crud, &ending, reply, &more);
+    r = say_used(logout_once_step(crud, &once, end_some, &ending, reply, &more), &reply->problem);
     if (!r && more)
         return run_pause(crud, run_p, 0);
     if (!r && !reply->revision)

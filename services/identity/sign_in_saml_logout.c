@@ -165,8 +165,9 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
 
 /* Up to BATCH of them, in a transaction; with the last ones the request is remembered, so that one
  * which did not come to its end may come again. */
-static int end_some(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+static int end_some(crud_t *crud, const void *arg, reply_t *reply, bool *ret_more)
 {
+    const ending_t *ending = arg;
     _cleanup_(pgresult_clear) PGresult *found = NULL;
     int r = session_lock_provider(crud, ending->name);
 
@@ -176,27 +177,6 @@ static int end_some(crud_t *crud, const ending_t *ending, reply_t *reply, bool *
         r = session_end_found(crud, ending->sealed->account, "PROVIDER", found, &reply->problem);
     *ret_more = !r && PQntuples(found) == BATCH;
     return r || *ret_more ? r : remember_request(crud, ending);
-}
-
-/* One step. Another request with this one's ID may have begun meanwhile, and this very request may
- * have come to its end. */
-static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
-{
-    const logout_once_t once = once_of(ending);
-    bool is_done = false;
-    int64_t revision = 0;
-    int r = crud_begin(crud);
-
-    *ret_more = false;
-    crud->request_key[0] = '\0';
-    if (!r)
-        r = say_used(logout_once_claim(crud, &once, &is_done), &reply->problem);
-    if (!r && !is_done)
-        r = end_some(crud, ending, reply, ret_more);
-    r = crud_end(crud, r, &revision);
-    if (revision)
-        reply->revision = revision;
-    return r;
 }
 
 /* Where a browser stays that is sent nowhere else; is_partly: the provider says that it has not
@@ -215,16 +195,15 @@ static int finish_request(crud_t *crud, run_t **run_p, const request_t *request,
 {
     _cleanup_(ending_done) ending_t ending = {0};
     run_t *run = *run_p;
-    bool is_done = false, more = false;
+    bool more = false;
     int r = set_ending(&ending, run, request);
 
     if (!r) {
         const logout_once_t once = once_of(&ending);
 
-        r = say_used(logout_once_find(crud, &once, &is_done), &reply->problem);
+        r = say_used(logout_once_step(crud, &once, end_some, &ending, reply, &more),
+                     &reply->problem);
     }
-    if (!r && !is_done)
-        r = end_batch(crud, &ending, reply, &more);
     if (!r && more)
         return run_pause(crud, run_p, 0);
     if (!r && !reply->revision)
