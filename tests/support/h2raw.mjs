@@ -34,6 +34,7 @@ export function exchange(servername, frames, { until, wait = until ? 60000 : 150
     let rest = Buffer.alloc(0);
     let ended = false;
     const end = () => { ended = true; clearTimeout(timer); socket.destroy(); resolve(got); };
+    const endedByEdge = () => { if (!ended) got.closed = true; end(); };
     const timer = setTimeout(end, wait);
     socket.on('secureConnect', () => {
       got.connected = true;
@@ -53,8 +54,8 @@ export function exchange(servername, frames, { until, wait = until ? 60000 : 150
       }
       if (until?.(got, socket)) end();
     });
-    socket.on('error', (error) => (got.connected ? end() : reject(error))); // a flood may be cut off before any answer
-    socket.on('close', () => { got.closed = !ended; end(); });
+    socket.on('error', (error) => (got.connected ? endedByEdge() : reject(error))); // a flood may be cut off before any answer, or while this writes on: a reset
+    socket.on('close', endedByEdge);
   });
 }
 
