@@ -137,24 +137,27 @@ static int remember_token(crud_t *crud, const ending_t *ending)
 
 /* Some of the sessions that are to end. Of a person whose session at the provider the token names,
  * it is that one, and any of which the provider did not say which it is; else all of them. In the
- * order of their ids: several tokens may end the same ones at once. */
+ * order of their ids: several tokens may end the same ones at once. Of either kind no more are read
+ * than are ended now: each step would cost as much as all of them. */
 static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_res)
 {
     char most[12];
 
     snprintf(most, sizeof(most), "%d", BATCH);
     return pg_exec(crud->pg, ret_res,
-                   "SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM sign_in_session s "
+                   "(SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM sign_in_session s "
                    "JOIN application_session a ON a.id = s.session_id "
                    "JOIN application_user u ON u.id = a.application_user_id "
                    "WHERE s.provider_hash = $5 AND s.provider_hash > '' "
-                   "UNION SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM application_user u "
+                   "ORDER BY 1 LIMIT $6::int) "
+                   "UNION (SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM application_user u "
                    "JOIN application_session a ON a.account_id = u.account_id "
                    "     AND a.application_user_id = u.id "
                    "JOIN sign_in_session s ON s.session_id = a.id "
                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
                    "AND s.module = 'oidc' AND coalesce(s.client_hash, $4) = $4 "
-                   "AND ($5 = '' OR coalesce(s.provider_hash, '') = '') ORDER BY 1 LIMIT $6::int",
+                   "AND ($5 = '' OR coalesce(s.provider_hash, '') = '') "
+                   "ORDER BY 1 LIMIT $6::int) ORDER BY 1 LIMIT $6::int",
                    6, ending->account, ending->issuer, ending->said->sub, ending->client,
                    ending->provider, most);
 }

@@ -58,6 +58,9 @@ edge_answer_memory_most(size_t bytes)
 ngx_uint_t
 edge_answer_charge(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes)
 {
+    const ngx_buf_t  *interim = ctx->head.interim;
+
+    bytes += interim ? (size_t) (interim->end - interim->start) : 0;
     if (bytes <= ORDINARY) {
         bytes = 0;
     }

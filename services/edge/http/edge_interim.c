@@ -44,9 +44,9 @@ interim_bytes(const char *head, const head_t *scan, size_t of_field)
 }
 
 
-/* All of a request stand in one buffer: when there is one, what was in it has gone. It is twice as
- * large as the one before it, so those that were too small take no more than it does. NULL: there
- * is none. */
+/* All of a request stand in one buffer: when there is one, what was in it has gone. It is charged
+ * with the head of the answer (edge_answer_memory.c). One that was too small is given back, but for
+ * those below 4 KB that are of the pool's own, together less than that. NULL: there is none. */
 static ngx_buf_t *
 buffer_of(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes)
 {
@@ -56,6 +56,10 @@ buffer_of(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes)
     if (b == NULL || (size_t) (b->end - b->start) < bytes) {
         while (size < bytes) {
             size *= 2;
+        }
+        if (b) {
+            (void) ngx_pfree(r->pool, b->start);
+            ctx->head.interim = NULL;
         }
         b = ngx_create_temp_buf(r->pool, size);
         if (b == NULL) {

@@ -5,25 +5,21 @@
 #include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/http/edge_sign_out_text.h"
 #include "services/edge/http/params.h"
-#include "services/edge/http/portion.h"
+#include "services/edge/http/sign_out_share.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
 
 enum {
-    LOGOUT_MS = 20000,       /* identity may have to ask the provider for its keys */
-    LOGOUTS_MAX = 32,        /* under way in this worker: anybody can post one */
-    LOGOUTS_ACCOUNT_MAX = 8, /* of one account's routes, while half of all are free; see below */
-    LOGOUTS_CLIENT_MAX = 2,  /* of one client, whatever the accounts */
-    WAITING_MAX = 256,       /* that wait until one of these has its answer */
-    WAIT_MS = 100000,        /* see below */
-    AGAIN_MS = 200,          /* until identity is tried again that nobody could ask */
+    LOGOUT_MS = 20000,   /* identity may have to ask the provider for its keys */
+    WAIT_MS = 100000,    /* see below */
+    AGAIN_MS = 200,      /* until identity is tried again that nobody could ask */
     LOG_EVERY_S = 60
 };
 
 /* Identity answers when edges have acknowledged that the sessions are over, or after 2 s (HELD_MS
- * of common/resource/held.h). So the last of the 97 that one provider may have waiting, of which
- * two at a time have their turn, has it after 97 s. The form of each is charged to its client and
+ * of common/resource/held.h). So the last of the 97 that one provider may have waiting at an account,
+ * of which two at a time have their turn, has it after 97 s where nobody else waits. The form of each is charged to its client and
  * account as long as it waits. */
 
 #define BACKCHANNEL      "/backchannel/"
@@ -43,10 +39,11 @@ typedef struct {
     ngx_event_t          timer;     /* while it waits */
     unsigned             asking:1;
     unsigned             waits:1;
+    unsigned             passed:1;  /* in this turn: it has its place no more than before */
 } logout_t;
 
 static ngx_queue_t  logouts;        /* of this worker; next NULL: not begun */
-static ngx_queue_t  waiting;        /* who came first is first */
+static ngx_queue_t  waiting;        /* whose turn is next is first */
 static ngx_event_t  next_turn;
 
 
@@ -137,54 +134,46 @@ send_answer(logout_t *logout, const ask_answer_t *answer)
 
 /* ---- waiting ---- */
 
-/* How many of a list there are, and of them of the same account, client and network. */
-typedef struct {
-    ngx_uint_t  all, account, client, network;
-} counted_t;
+static ngx_uint_t
+is_of_account(const logout_t *one, const logout_t *other)
+{
+    return ngx_strcmp(one->route->account_id, other->route->account_id) == 0;
+}
 
 
-static counted_t
+static within_part_t
 count_in(ngx_queue_t *list, const logout_t *logout)
 {
-    logout_t     *other;
-    counted_t     out = { 0, 0, 0, 0 };
-    ngx_queue_t  *q;
+    logout_t       *other;
+    ngx_queue_t    *q;
+    within_part_t   out = { .all = 0 };
 
     for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = ngx_queue_next(q)) {
         other = ngx_queue_data(q, logout_t, link);
-        out.all++;
-        out.account += ngx_strcmp(other->route->account_id, logout->route->account_id) == 0;
-        out.client += other->client == logout->client;
-        out.network += portion_same_network(other->client, logout->client);
+        within_count(&out, is_of_account(other, logout), other->client == logout->client,
+                     portion_same_network(other->client, logout->client));
     }
     return out;
 }
 
 
 /* Whoever posts what has no signature of a provider keeps others from posting for no longer than
- * identity needs to see that. An account, and the network above a client, has its portion
- * (portion.h) at most. */
+ * identity needs to see that. */
 static ngx_uint_t
 has_room(const logout_t *logout)
 {
-    const counted_t  n = count_in(&logouts, logout);
+    const within_part_t  has = count_in(&logouts, logout);
 
-    return n.account < LOGOUTS_ACCOUNT_MAX && n.client < LOGOUTS_CLIENT_MAX
-           && portion_allows_one(n.account, LOGOUTS_MAX, LOGOUTS_MAX - n.all, 100)
-           && portion_network_allows_one(n.network, n.client, LOGOUTS_MAX, LOGOUTS_MAX - n.all,
-                                         100);
+    return sign_out_may_begin(&has);
 }
 
 
 static ngx_uint_t
 may_wait(const logout_t *logout)
 {
-    const counted_t   n = count_in(&waiting, logout);
-    const ngx_uint_t  left = WAITING_MAX - n.all;
+    const within_part_t  has = count_in(&waiting, logout);
 
-    return portion_allows_one(n.account, WAITING_MAX, left, 400)
-           && portion_allows_one(n.client, WAITING_MAX, left, 100)
-           && portion_network_allows_one(n.network, n.client, WAITING_MAX, left, 100);
+    return sign_out_may_wait(&has);
 }
 
 
@@ -197,13 +186,14 @@ wait_for_turn(logout_t *logout)
 }
 
 
-/* Identity is not there, stands still, or could not take it now: that passes. What it did without
- * saying so it does once: it takes no token twice. */
+/* Identity is not there, stands still, or could not take it now: that passes, and who had a place
+ * has one, however many came meanwhile. What identity did without saying so it does once: it takes
+ * no token twice. */
 static ngx_uint_t
 is_worth_waiting(const logout_t *logout, int code)
 {
     return (code == ASK_NOBODY || code == ASK_LATE || code == ERR_BUSY || code == ERR_MAINTENANCE)
-           && (ngx_msec_int_t) (logout->until - ngx_current_msec) > 0 && may_wait(logout);
+           && (ngx_msec_int_t) (logout->until - ngx_current_msec) > 0;
 }
 
 
@@ -309,21 +299,59 @@ take_turn(logout_t *logout)
 }
 
 
-/* A place is free: it is of the first for whom there is room. */
+/* One of a client's at an account has its turn: the others come behind all that wait, in their
+ * order. */
+static void
+end_turn_of(const logout_t *logout)
+{
+    logout_t     *other;
+    ngx_queue_t  *q, *next, *last = ngx_queue_last(&waiting);
+
+    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting); q = next) {
+        next = q == last ? ngx_queue_sentinel(&waiting) : ngx_queue_next(q);
+        other = ngx_queue_data(q, logout_t, link);
+        if (other->client == logout->client && is_of_account(other, logout)) {
+            ngx_queue_remove(q);
+            ngx_queue_insert_tail(&waiting, q);
+        }
+    }
+}
+
+
+/* The first that waits for whom there is room. NULL: nobody. */
+static logout_t *
+find_next(void)
+{
+    logout_t     *logout;
+    ngx_queue_t  *q;
+
+    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting); q = ngx_queue_next(q)) {
+        logout = ngx_queue_data(q, logout_t, link);
+        if (!logout->passed && has_room(logout)) {
+            return logout;
+        }
+    }
+    return NULL;
+}
+
+
+/* A place is free. */
 static void
 on_next_turn(ngx_event_t *event)
 {
     logout_t     *logout;
-    ngx_queue_t  *q, *next;
+    ngx_queue_t  *q;
 
     (void) event;
-    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting); q = next) {
-        next = ngx_queue_next(q);
-        logout = ngx_queue_data(q, logout_t, link);
-        if (!has_room(logout)) {
-            continue;
-        }
-        if (!take_turn(logout) && !edge_ask_is_there()) {
+    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting); q = ngx_queue_next(q)) {
+        ngx_queue_data(q, logout_t, link)->passed = 0;
+    }
+    while ((logout = find_next()) != NULL) {
+        if (take_turn(logout)) {
+            end_turn_of(logout);
+        } else if (edge_ask_is_there()) {
+            logout->passed = 1;
+        } else {
             return;
         }
     }
