@@ -247,7 +247,7 @@ test('a connection of gRPC that has ended by TLS alone is not used again', { ...
   for (let i = 0; i < 10; i++) {
     await once();
     const last = connections.at(-1), { calls } = last;
-    await said(last.relay, () => last.socket.end());
+    last.socket.end(); // one that has just been made may not be kept
     await until(() => last.relay.outer.destroyed, 'the edge closes it');
     assert.equal(last.calls, calls);
   }
