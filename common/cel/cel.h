@@ -78,6 +78,9 @@ typedef struct cel_error {
     char text[200];
 } cel_error_t;
 
+/* Is it that the environment has no variable of that name? */
+bool cel_is_unknown_variable(const cel_error_t *error);
+
 /* A function beside the standard ones. The target of a method is its first argument. */
 typedef struct cel_function {
     const char *name;

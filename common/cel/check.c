@@ -121,6 +121,13 @@ static bool in_scope(const checker_t *self, const cel_node_t *node)
     return false;
 }
 
+#define NO_VARIABLE "there is no variable "
+
+bool cel_is_unknown_variable(const cel_error_t *error)
+{
+    return !strncmp(error->text, NO_VARIABLE, sizeof(NO_VARIABLE) - 1);
+}
+
 /* 0: the node became a declared variable | -1: there is no such variable | 1: the expression is
  * too large. */
 static int resolve_variable(checker_t *self, cel_node_t *node)
@@ -152,7 +159,7 @@ static int check_ident(checker_t *self, cel_node_t *node)
     node->type = CEL_DYN;
     return in_scope(self, node)
                ? 0
-               : cel_fail(self->cel, node->at, "there is no variable %s", quote(node->text).text);
+               : cel_fail(self->cel, node->at, NO_VARIABLE "%s", quote(node->text).text);
 }
 
 static int check_select(checker_t *self, cel_node_t *node)
@@ -167,10 +174,8 @@ static int check_select(checker_t *self, cel_node_t *node)
 
         if (check_node(self,
                        node->first)) { /* the error names the whole chain, not its first part */
-            if (dotted_name(node, name, sizeof(name))
-                && !strncmp(error->text, "there is no variable", 20))
-                snprintf(error->text, sizeof(error->text), "there is no variable %s",
-                         quote(name).text);
+            if (dotted_name(node, name, sizeof(name)) && cel_is_unknown_variable(error))
+                snprintf(error->text, sizeof(error->text), NO_VARIABLE "%s", quote(name).text);
             return 1;
         }
     } else if (check_node(self, node->first)) {

@@ -548,6 +548,46 @@ static int compile(compiler_t *self, cel_t *cel)
     return r;
 }
 
+enum { NAMES_MAX = 240 /* bytes of what a problem has room for */ };
+
+/* Append the names of a type's FILTER fields, behind `prefix` each, as many as have room. False:
+ * there are more. */
+static bool put_fields(char names[NAMES_MAX], const object_type_t *type, const char *prefix)
+{
+    char name[64];
+    bool all = true;
+
+    for (const field_t *field = type->fields; field->name && all; field++) {
+        size_t len = strlen(names);
+
+        if (!(field->flags & FIELD_FILTER))
+            continue;
+        snprintf(name, sizeof(name), "%s%s%s", prefix, field->name,
+                 field->type == FIELD_NESTED ? "." : ", ");
+        if (field->type == FIELD_NESTED)
+            all = put_fields(names, field->object, name);
+        else if (len + strlen(name) < NAMES_MAX)
+            memcpy(names + len, name, strlen(name) + 1);
+        else
+            all = false;
+    }
+    return all;
+}
+
+/* Nobody has to guess what there is instead of a variable that is not there. */
+static int add_problem(const kind_t *kind, const cel_error_t *error, problem_t *problem)
+{
+    char names[NAMES_MAX] = "";
+    bool all;
+
+    if (!cel_is_unknown_variable(error))
+        return problem_add(problem, ERR_BAD_FILTER, "filter", "at byte %zu: %s", error->at,
+                           error->text);
+    all = put_fields(names, &kind->type, "obj.");
+    return problem_add(problem, ERR_BAD_FILTER, "filter", "at byte %zu: %s: there are %stime.now%s",
+                       error->at, error->text, names, all ? "" : " and others");
+}
+
 int filter_compile(filter_t *self, const kind_t *kind, const char *source, int first,
                    problem_t *problem)
 {
@@ -562,7 +602,7 @@ int filter_compile(filter_t *self, const kind_t *kind, const char *source, int f
     if (!r)
         r = compile(&compiler, cel);
     if (r > 0)
-        r = problem_add(problem, ERR_BAD_FILTER, "filter", "at byte %zu: %s", error.at, error.text);
+        r = add_problem(kind, &error, problem);
     cel_destroy(&cel);
     return r;
 }

@@ -5,8 +5,10 @@ import fs from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
+import net from 'node:net';
 import test from 'node:test';
-import { DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame, headers } from '../support/h2raw.mjs';
+import secure from 'node:tls';
+import { DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, frame, headers } from '../support/h2raw.mjs';
 import { inOneTurn } from '../support/one-turn.mjs';
 import { ca, edge, elsewhere, endpoint, must, storyHost, tcpUpstream, through, until } from '../support/postern.mjs';
 
@@ -158,12 +160,14 @@ const call = (self, host) => {
   return { stream, answer };
 };
 
-test('a call of gRPC goes over a new connection where the kept one has ended before', options, async () => {
-  const connections = [], up = await tcpUpstream((socket) => {
-    const self = { socket, calls: 0 };
+// An upstream of gRPC: of each connection its socket and how many calls came there. tls: behind a relay, which hands on what it says, but not its end of TCP.
+async function answering(tls) {
+  const connections = [], relays = [];
+  const serve = (socket) => {
+    const self = { socket, calls: 0, relay: relays.find(({ inner }) => inner.localPort === socket.remotePort) };
     let rest = Buffer.alloc(0), begun = false;
     connections.push(self);
-    socket.write(frame(SETTINGS, 0, 0));
+    socket.on('error', () => {}).write(frame(SETTINGS, 0, 0));
     socket.on('data', (part) => {
       rest = Buffer.concat([rest, part]);
       if (!begun && rest.length >= 24) { begun = true; rest = rest.subarray(24); }
@@ -174,9 +178,25 @@ test('a call of gRPC goes over a new connection where the kept one has ended bef
         if (type === DATA && flags & END_STREAM) socket.write(frame(HEADERS, END_HEADERS | END_STREAM, id, headers([[':status', '200'], ['grpc-status', '0']])));
       }
     });
+  };
+  if (!tls) {
+    const up = await tcpUpstream(serve);
+    return { connections, to: await endpoint(up.address), close: up.close };
+  }
+  const server = secure.createServer({ ...tls, ALPNProtocols: ['h2'] }, serve);
+  await new Promise((resolve) => server.listen(0, storyHost, resolve));
+  const up = await tcpUpstream((outer) => {
+    const self = { outer, inner: net.connect(server.address().port, storyHost), said: 0 };
+    relays.push(self);
+    outer.on('error', () => {}).on('close', () => self.inner.destroy()).pipe(self.inner);
+    self.inner.on('error', () => {}).on('data', (part) => outer.write(part, () => { self.said += part.length; }));
   });
-  const to = await endpoint(up.address), self = await session(to.host), message = Buffer.from([0, 0, 0, 0, 0]), good = { data: 0, status: 200, grpc: '0' };
-  for (const end of Object.values(ends)) {
+  return { connections, to: await endpoint(await must('POST', '/backends/static', { address: `localhost:${up.address.split(':')[1]}`, tls: { enabled: true } })), close: async () => { await up.close(); server.close(); } };
+}
+
+async function overNew(up, ways) {
+  const { connections, to } = up, self = await session(to.host), message = Buffer.from([0, 0, 0, 0, 0]), good = { data: 0, status: 200, grpc: '0' };
+  for (const end of Object.values(ways)) {
     for (let i = 0; i < 100 && !(connections.at(-1)?.calls > 1); i++) { // one that has just been made is kept where the edge has answered its SETTINGS by then
       const first = call(self, to.host);
       first.stream.end(message);
@@ -188,11 +208,51 @@ test('a call of gRPC goes over a new connection where the kept one has ended bef
     await inOneTurn(async () => {
       next = call(self, to.host);
       await new Promise((resolve) => { next.stream.write(message.subarray(0, 3), resolve); });
-    }, () => end(last.socket));
+    }, () => end(last.socket, last.relay));
     next.stream.end(message.subarray(3));
     assert.deepEqual(await next.answer, good);
     assert.deepEqual([connections.length, last.calls, connections.at(-1).calls], [before + 1, calls, 1]);
   }
+  self.close();
+  await up.close();
+}
+
+test('a call of gRPC goes over a new connection where the kept one has ended before', options, async () => overNew(await answering(), ends));
+
+// The end of TLS (RFC 8446 6.1) without one of TCP, by itself and behind other frames.
+const said = async (relay, act) => {
+  const before = relay.said;
+  act();
+  await until(() => relay.said > before, 'it has come');
+};
+test('a call of gRPC goes over a new connection where the kept one has ended by TLS alone before', { ...options, skip: elsewhere || !signed }, async () => {
+  const up = await answering({ key: fs.readFileSync(`${signed}.key`), cert: fs.readFileSync(`${signed}.pem`) });
+  await overNew(up, {
+    alone: (socket, relay) => said(relay, () => socket.end()),
+    'behind a PING': async (socket, relay) => {
+      await said(relay, () => socket.write(frame(PING, 0, 0, Buffer.alloc(8))));
+      await said(relay, () => socket.end());
+    },
+  });
+});
+
+// While nobody asks for it, and behind an answer.
+test('a connection of gRPC that has ended by TLS alone is not used again', { ...options, skip: elsewhere || !signed }, async () => {
+  const up = await answering({ key: fs.readFileSync(`${signed}.key`), cert: fs.readFileSync(`${signed}.pem`) }), { connections, to } = up, self = await session(to.host);
+  const once = async () => {
+    const one = call(self, to.host);
+    one.stream.end(Buffer.from([0, 0, 0, 0, 0]));
+    assert.deepEqual(await one.answer, { data: 0, status: 200, grpc: '0' });
+  };
+  for (let i = 0; i < 10; i++) {
+    await once();
+    const last = connections.at(-1), { calls } = last;
+    last.socket.end(); // one that has just been made may not be kept
+    await until(() => last.relay.outer.destroyed, 'the edge closes it');
+    assert.equal(last.calls, calls);
+  }
+  await once();
+  assert.equal(connections.length, 11);
   self.close();
   await up.close();
 });

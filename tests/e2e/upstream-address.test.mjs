@@ -6,6 +6,7 @@ import https from 'node:https';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import { ask, calling, serving as grpcServing } from '../support/grpc.mjs';
 import { elsewhere, endpoint, env, must, through, until } from '../support/postern.mjs';
 
 const authority = process.env.STORY_UPSTREAM_TLS, options = { skip: elsewhere || !authority, timeout: 120000 };
@@ -37,6 +38,14 @@ const backend = (address) => must('POST', '/backends/static', { address, tls: { 
 const answer = async (host) => { const got = await through(host); return got.status === 200 ? `200 ${got.body}` : `${got.status} ${JSON.parse(got.body).error_code}`; };
 const log = () => fs.readFileSync(`${env.POSTERN_LOG_DIR}/edge.log`, 'utf8');
 
+// A line of the log for each of so many requests, and no other one of that backend.
+async function refusedOf(id, at, count) {
+  const lines = () => log().split('\n').filter((line) => line.includes(`backend: ${id} (${at})`));
+  await until(() => lines().length >= count, 'the log says what is wrong with it');
+  for (const line of lines()) assert.match(line, / \[error\] .*upstream SSL certificate (verify error: \(\d+:[^)]+\)|does not match)/);
+  assert.equal(lines().length, count);
+}
+
 for (const [why, subject, names, address, want, known] of [
   ['its address', 'one', 'IP:127.0.0.1', '127.0.0.1', '200 reached'],
   ['its address among others', 'one', 'DNS:one.test,IP:192.0.2.7,IP:127.0.0.1', '127.0.0.1', '200 reached'],
@@ -51,15 +60,30 @@ for (const [why, subject, names, address, want, known] of [
   test(`a certificate for ${why}: ${want}`, options, async () => {
     const up = await listening(certificate(subject, names, known), address.startsWith('[') ? '::1' : '127.0.0.1');
     try {
-      const to = await endpoint(await backend(`${address}:${up.port}`));
-      const from = log().length;
+      const at = `${address}:${up.port}`, { id } = await backend(at), to = await endpoint({ id });
       for (let i = 0; i < 3; i++) assert.equal(await answer(to.host), want);
       assert.equal(up.seen.length, want === '200 reached' ? 3 : 0);
       if (address !== 'localhost') assert.deepEqual(up.names, [], 'an address is no server name');
-      if (want !== '200 reached') await until(() => /upstream SSL certificate (verify error: \(\d+:[^)]+\)|does not match)/.test(log().slice(from)), 'the log says what is wrong with it');
+      if (want !== '200 reached') await refusedOf(id, at, 3);
     } finally { await up.close(); }
   });
 }
+
+test('a call of gRPC goes to an address whose certificate has it, and to no other', options, async () => {
+  for (const [names, want] of [['IP:127.0.0.1', true], ['IP:127.0.0.2', false], ['DNS:127.0.0.1', false]]) {
+    const up = await grpcServing({}, certificate('one', names));
+    try {
+      const at = `127.0.0.1:${up.port}`, { id } = await backend(at), to = await endpoint({ id }), client = calling(to.host);
+      for (let i = 0; i < 2; i++) {
+        const got = await ask(client, { data: Buffer.from('x') });
+        assert.equal(got.status.code === 0, want, `${names}: ${got.status.details}`);
+      }
+      assert.equal(up.calls.length, want ? 2 : 0);
+      if (!want) await refusedOf(id, at, 2);
+      client.close();
+    } finally { up.close(); }
+  }
+});
 
 test('a failover backend passes over an address with a wrong certificate, and verifies the name behind it as a name', options, async () => {
   const wrong = await listening(certificate('one', 'IP:127.0.0.2')), named = await listening(certificate('two', 'DNS:localhost')), other = await listening(certificate('three', 'DNS:three.test'));

@@ -52,11 +52,11 @@ export function stack(settings, begin) {
   return ready;
 }
 
-// An endpoint there, whose requests all go to the address: {host, id of the edge, backend}.
+// An endpoint there, whose requests all go to the address, or to a backend of these fields: {host, id of the edge, backend}.
 export async function publish(call, address, modules = {}) {
   const host = unique('clients');
   await call('/reserved_domains', { domain: host });
-  const backend = await call('/backends/static', { address }), { id } = await call('/edges/https', { hostports: [`${host}:443`] });
+  const backend = await call('/backends/static', address.address ? address : { address }), { id } = await call('/edges/https', { hostports: [`${host}:443`] });
   await call(`/edges/https/${id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, ...modules });
   return { host, id, backend };
 }

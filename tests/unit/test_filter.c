@@ -139,6 +139,19 @@ ParameterizedTest(struct refusal *c, filter, refuses_what_sql_cannot_do_well)
     problem_done(&problem);
 }
 
+Test(filter, names_the_fields_that_there_are_where_one_is_unknown)
+{
+    filter_t filter;
+    problem_t problem = {0};
+
+    cr_assert_eq(filter_compile(&filter, kind_find("api_key"), "obj.foo == 'a'", 4, &problem),
+                 ERR_BAD_FILTER);
+    cr_assert_str_eq(problem.msg,
+                     "filter: at byte 0: there is no variable 'obj.foo': there are obj.id, "
+                     "obj.created_at, obj.description, obj.metadata, obj.owner_id, time.now");
+    problem_done(&problem);
+}
+
 Test(filter, bounds_values)
 {
     filter_t filter;

@@ -1,8 +1,10 @@
 /* Of an upstream's head there are, until its request ends: a copy of it, with the names once more
- * in lower case (of HTTP/2 what HPACK makes of it); nginx's entry for each field in the list of
- * what came, and in that of what goes to the client; what is written for the client, of HTTP/2 also
- * room for the largest field while that is coded. So a head of 60 KB in 900 fields takes four times
- * its length, one of a single field three times, and one of 4 KB in a thousand fields 30 times. */
+ * in lower case (of HTTP/2 what HPACK makes of it), and nginx's own copy of the status line;
+ * nginx's entry for each field in the list of what came, and in that of what goes to the client;
+ * what is written for the client, of HTTP/2 also room for the largest field while that is coded. So
+ * a head of 60 KB in 900 fields takes four times its length, one of a single field three times, one
+ * of 4 KB in a thousand fields 30 times, and a reason phrase of 60 KB, with the buffer in which it
+ * came, four times its length. */
 #include "services/edge/http/edge_answer_memory.h"
 #include "services/edge/http/edge_share.h"
 
@@ -33,8 +35,8 @@ memory_of(const ngx_http_request_t *r, size_t kept, size_t sent, size_t fields, 
 size_t
 edge_answer_head(const ngx_http_request_t *r, const head_t *head)
 {
-    return memory_of(r, head->len + head->names + head->fields, head->len, head->fields,
-                     head->largest);
+    return memory_of(r, head->len + head->names + head->fields + head->status_line, head->len,
+                     head->fields, head->largest);
 }
 
 
@@ -50,7 +52,7 @@ edge_answer_block(const ngx_http_request_t *r, const h2_fields_t *fields, size_t
 size_t
 edge_answer_memory_most(size_t bytes)
 {
-    return 4 * bytes   /* names, in lower case, too; for the client, of one field */
+    return 5 * bytes   /* names or status line, twice; for the client, of one field; buffer */
            + HEAD_FIELDS_MAX * (LISTS * sizeof(ngx_table_elt_t) + HPACK_FIELD + 1);
 }
 

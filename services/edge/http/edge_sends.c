@@ -83,7 +83,8 @@ edge_sends_is_idempotent(const ngx_http_request_t *r)
 
 
 /* Whatever an upstream says on an idle connection ends it, as nginx has it (its keepalive module),
- * but for one of HTTP/2, which may send PING, and windows. */
+ * but for one of HTTP/2, which may send PING, and windows. With TLS nobody sees in the socket what
+ * it says: that may be its end, behind which the kernel knows of none (RFC 8446 6.1). */
 static ngx_uint_t
 has_ended(const ngx_connection_t *c)
 {
@@ -92,7 +93,7 @@ has_ended(const ngx_connection_t *c)
     if (poll(&socket, 1, 0) != 1) {
         return 0;
     }
-    return asked_ctx->grpc == NULL || (socket.revents & ~POLLIN) != 0;
+    return asked_ctx->grpc == NULL || c->ssl || (socket.revents & ~POLLIN) != 0;
 }
 
 

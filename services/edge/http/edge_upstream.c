@@ -42,7 +42,10 @@ typedef struct {
     edge_ctx_t                *ctx;
     ngx_http_request_t        *request;
     ngx_http_upstream_conf_t  *conf;     /* the location's */
+    ngx_output_chain_filter_pt  writer;  /* whose place on_first_write has; NULL: of none */
+    void                      *writer_data;
     unsigned                   sent:1;   /* bytes of the request, to an upstream that had closed */
+    unsigned                   unproven:1;   /* its connection stands, without a certificate */
 } peer_t;
 
 
@@ -157,10 +160,12 @@ find_member(peer_t *peer,
  * reached: nginx keeps what it read of the answer, and for gRPC the state of that connection, which
  * another member's answer must not meet. */
 static ngx_uint_t
-is_dial(const ngx_peer_connection_t *pc, const ngx_http_upstream_t *u)
+is_dial(const ngx_peer_connection_t *pc, const peer_t *peer)
 {
+    const ngx_http_upstream_t  *u = peer->request->upstream;
+
     return pc->connection == NULL
-           || (!pc->cached && !u->request_sent
+           || (!pc->cached && (!u->request_sent || peer->unproven)
                && u->state->bytes_received == 0);
 }
 
@@ -181,8 +186,8 @@ handshake_fault(ngx_connection_t *c, ngx_http_upstream_t *u)
         return c->write->timedout ? "no TLS handshake in time"
                                   : "the TLS handshake failed";
     }
-    if (!u->conf->ssl_verify) {
-        return NULL;   /* it was verified within the handshake */
+    if (!u->conf->ssl_verify) {   /* it was verified within the handshake */
+        return edge_tls_address_is_verified(c) ? NULL : "it has no certificate";
     }
     return SSL_get_verify_result(c->ssl->connection) != X509_V_OK
            || ngx_ssl_check_host(c, &u->ssl_name) != NGX_OK
@@ -214,7 +219,7 @@ free_member(const ngx_peer_connection_t *pc, peer_t *peer, ngx_uint_t state,
         }
         return 0;
     }
-    if (!is_dial(pc, u)) {
+    if (!is_dial(pc, peer)) {
         peer->sent |= pc->connection->sent > 0;
         return 0;
     }
@@ -241,6 +246,52 @@ set_tls(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* ---- the certificate of an upstream that is known by its address ---- */
+
+static void
+restore_writer(peer_t *peer)
+{
+    ngx_http_upstream_t  *u = peer->request->upstream;
+
+    if (peer->writer) {
+        u->output.output_filter = peer->writer;
+        u->output.filter_ctx = peer->writer_data;
+        peer->writer = NULL;
+    }
+}
+
+
+/* In place of the writer to the upstream, before anything is sent on a new connection. */
+static ngx_int_t
+on_first_write(void *data, ngx_chain_t *in)
+{
+    peer_t                  *peer = data;
+    ngx_connection_t        *c = peer->request->upstream->peer.connection;
+    ngx_output_chain_ctx_t  *output = &peer->request->upstream->output;
+
+    restore_writer(peer);
+    if (!edge_tls_address_is_verified(c)) {
+        peer->unproven = 1;
+        ngx_log_error(NGX_LOG_ERR, c->log, 0,
+                      "upstream SSL certificate verify error: there is no valid certificate");
+        return NGX_ERROR;
+    }
+    return output->output_filter(output->filter_ctx, in);
+}
+
+
+static void
+watch_first_write(peer_t *peer)
+{
+    ngx_output_chain_ctx_t  *output = &peer->request->upstream->output;
+
+    peer->writer = output->output_filter;
+    peer->writer_data = output->filter_ctx;
+    output->output_filter = on_first_write;
+    output->filter_ctx = peer;
+}
+
+
 /* ---- what nginx calls ---- */
 
 /* The keepalive module has put its own functions before these by now. */
@@ -254,6 +305,7 @@ get_peer(ngx_peer_connection_t *pc, void *data)
         pc->free = leave_peer;
     }
     peer->request->upstream->conf = peer->conf;
+    peer->unproven = 0;
     if (peer->ctx->failover) {
         set_tls(peer->request, peer->ctx);
     }
@@ -305,8 +357,9 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     ngx_http_upstream_t  *u = peer->request->upstream;
 
     edge_sends_forget(peer->ctx);
+    restore_writer(peer);
     edge_unsent_end(peer->request, peer->ctx, pc->connection);
-    if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
+    if (state & NGX_PEER_FAILED && is_dial(pc, peer)) {
         bad_tls = handshake_fault(pc->connection, u);
         peer->ctx->bad_tls = bad_tls != NULL;
     }
@@ -346,6 +399,7 @@ set_session(ngx_peer_connection_t *pc, void *data)
     *conf = *peer->conf;
     conf->ssl_verify = 0;
     u->conf = conf;
+    watch_first_write(peer);
     return NGX_OK;
 }
 

@@ -189,6 +189,7 @@ static const char *read_status(head_t *self, const char *line, size_t len)
         return "a status that is not three digits";
     if (self->stray)
         return "a control character in the status line";
+    self->status_line = len;
     self->status = (unsigned)(100 * (line[9] - '0') + 10 * (line[10] - '0') + (line[11] - '0'));
     return self->status < 100 || self->status > 599 ? "a status that is not from 100 to 599" : NULL;
 }

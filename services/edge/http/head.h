@@ -16,6 +16,7 @@ typedef struct head {
     size_t seen;    /* scanned up to here: no line ends between len and seen */
     int64_t length; /* Content-Length; -1: it has none */
     unsigned status;
+    size_t status_line; /* bytes of its line, without the line's end */
     unsigned fields;
     size_t names;     /* bytes of their names */
     size_t largest;   /* of these, and of their values */

@@ -2,25 +2,24 @@
  * address), and only behind the handshake. Here OpenSSL does all of it, within the handshake. */
 #include "services/edge/tls/edge_tls_address.h"
 
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 
 
-/* nginx's own callback takes any certificate, and has the result looked at later. */
+/* nginx's own callback takes any certificate, and has the result looked at later. What is raised
+ * here is the first of the errors with which nginx logs the end of the handshake, and one of those
+ * for which it takes the level of the connection: "certificate verify failed" by itself, which is
+ * all that OpenSSL has to say then, would have the one of nginx's own faults. */
 static int
 on_certificate(int is_valid, X509_STORE_CTX *store)
 {
-    int                error;
-    SSL               *ssl;
-    ngx_connection_t  *c;
+    int  error = X509_STORE_CTX_get_error(store);
 
     if (!is_valid) {
-        ssl = X509_STORE_CTX_get_ex_data(store,
-                                         SSL_get_ex_data_X509_STORE_CTX_idx());
-        c = ngx_ssl_get_connection(ssl);
-        error = X509_STORE_CTX_get_error(store);
-        ngx_log_error(NGX_LOG_ERR, c->log, 0,
-                      "upstream SSL certificate verify error: (%d:%s)", error,
-                      X509_verify_cert_error_string(error));
+        ERR_clear_error();
+        ERR_raise_data(ERR_LIB_SSL, SSL_R_CALLBACK_FAILED,
+                       "upstream SSL certificate verify error: (%d:%s)", error,
+                       X509_verify_cert_error_string(error));
     }
     return is_valid;
 }
@@ -38,4 +37,13 @@ edge_tls_address_demand(ngx_connection_t *c, const char *address)
         return NGX_ERROR;
     }
     return NGX_OK;
+}
+
+
+ngx_uint_t
+edge_tls_address_is_verified(const ngx_connection_t *c)
+{
+    const SSL  *ssl = c->ssl->connection;
+
+    return SSL_get0_peer_certificate(ssl) != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
 }
