@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void env_name(const char *name, char *out, size_t size)
+void config_env_name(const char *name, char *out, size_t size)
 {
     size_t n = (size_t)snprintf(out, size, "POSTERN_");
 
@@ -24,9 +24,15 @@ static void print_help(const setting_t *rows, const char *about, const char *pro
 
     printf("%s\n\nUsage: %s [--name=value ...]\n\n", about, program);
     for (const setting_t *row = rows; row->name; row++) {
-        env_name(row->name, env, sizeof(env));
-        printf("  --%-22s %s\n  %-24s %s; %s%s\n", row->name, row->meaning, "", env,
-               row->fallback ? "default " : "required", row->fallback ? row->fallback : "");
+        config_env_name(row->name, env, sizeof(env));
+        printf("  --%-22s %s\n  %-24s %s; %s%s", row->name, row->meaning, "", env,
+               !row->fallback   ? "required"
+               : *row->fallback ? "default "
+                                : "empty by default",
+               row->fallback ? row->fallback : "");
+        if (row->type == SETTING_INT)
+            printf("; %ld to %ld", row->min, row->max);
+        printf("\n");
     }
 }
 
@@ -43,7 +49,7 @@ static int check_value(const setting_t *row, const char *value)
     char *end, env[80];
     long number;
 
-    env_name(row->name, env, sizeof(env));
+    config_env_name(row->name, env, sizeof(env));
     if (!value) {
         fprintf(stderr, "error: %s is required: set it, or give --%s=VALUE\n", env, row->name);
         return -EINVAL;
@@ -89,7 +95,7 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
         if (!self->values[i]) {
             const char *value;
 
-            env_name(rows[i].name, env, sizeof(env));
+            config_env_name(rows[i].name, env, sizeof(env));
             value = getenv(env);
             if (!value)
                 value = rows[i].fallback;

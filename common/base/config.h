@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum setting_type { SETTING_STR, SETTING_INT } setting_type_t;
 
@@ -25,6 +26,9 @@ typedef struct config {
 /* Read the settings; rows end with a NULL name. 0 | 1: help was printed, stop with success |
  * -EINVAL: what is wrong was printed on standard error. */
 int config_parse(config_t *self, const setting_t *rows, const char *about, int argc, char **argv);
+
+/* The variable of a setting, for messages: POSTERN_ and the name in upper case with '_'. */
+void config_env_name(const char *name, char *out, size_t size);
 
 /* Value of a setting; borrowed. An unknown name is our own mistake and aborts. */
 const char *config_str(const config_t *self, const char *name);

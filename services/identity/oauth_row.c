@@ -80,7 +80,11 @@ static const char *setting_of(const config_t *config, const oauth_row_t *row, co
 
 static int setting_fault(const oauth_row_t *row, const char *what, const char *why)
 {
-    log_error("oauth-%s-%s: %s", row->name, what, why);
+    char name[64], env[80];
+
+    snprintf(name, sizeof(name), "oauth-%s-%s", row->name, what);
+    config_env_name(name, env, sizeof(env));
+    log_error("%s (--%s): %s", env, name, why);
     return fault(-EINVAL, "read the settings of OAuth providers");
 }
 
@@ -141,7 +145,10 @@ static int read_secret(const oauth_row_t *row, const char *setting, char **ret_s
     fd = open(setting + 1, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (len < 0)
-        return setting_fault(row, "client-secret", strerror(errno));
+        return setting_fault(row, "client-secret",
+                             errno == ENOENT   ? "the file that it names is not there"
+                             : errno == EACCES ? "the file that it names may not be read"
+                                               : strerror(errno));
     text[len] = '\0';
     text[strcspn(text, "\r\n")] = '\0';
     if (*text && len <= SECRET_MAX)

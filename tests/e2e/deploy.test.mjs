@@ -14,6 +14,15 @@ const skip = env.POSTERN_RUN_DIR ? false : 'the story needs the programs that de
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-deploy-'));
 test.after(() => fs.rmSync(folder, { recursive: true, force: true }));
 
+test('deploy/stack says what each of its commands does', () => {
+  const { status, stdout } = spawnSync(path.join(root, 'deploy/stack'), ['--help'], { encoding: 'utf8' }), no = spawnSync(path.join(root, 'deploy/stack'), ['start'], { encoding: 'utf8' });
+  assert.equal(status, 0);
+  const [, commands] = /usage: deploy\/stack ([\w|-]+)/.exec(no.stderr);
+  assert.equal(no.status, 1);
+  assert.ok(commands.split('|').length > 4);
+  for (const name of commands.split('|')) assert.match(stdout, new RegExp(`^  ${name} +\\w`, 'm'));
+});
+
 // ---- settings ----
 
 // What deploy/stack passes to no program, or makes itself.
@@ -32,7 +41,7 @@ function rows() {
 function settingsOfPrograms() {
   const found = new Map();
   for (const file of fs.readdirSync(path.join(home, 'bin')).filter((name) => /^postern-\w+$/.test(name)))
-    for (const [, name, value] of execFileSync(path.join(home, 'bin', file), ['--help'], { encoding: 'utf8' }).matchAll(/^ +(POSTERN_\w+); (?:default (.*)|required)$/gm)) found.set(name, value);
+    for (const [, name, value, empty] of execFileSync(path.join(home, 'bin', file), ['--help'], { encoding: 'utf8' }).matchAll(/^ +(POSTERN_\w+); (?:default (.*?)|(empty by default)|required)(?:; -?\d+ to -?\d+)?$/gm)) found.set(name, empty ? '' : value);
   return found;
 }
 
