@@ -68,6 +68,8 @@ void run_free(run_t **self_p)
 
     if (!self)
         return;
+    if (*self->turn)
+        session_tokens_give_turn(self->session, self->turn);
     if (self->engine_flow)
         self->sealed.engine->free(&self->engine_flow);
     key_wait_done(&self->key_wait);

@@ -4,6 +4,7 @@
 
 #include "services/identity/key_waits.h"
 #include "services/identity/person.h"
+#include "services/identity/session_tokens.h"
 #include "services/identity/sign_in_sealed.h"
 #include "common/base/config.h"
 #include "services/identity/sign_in_state.h"
@@ -22,10 +23,12 @@ typedef struct run {
     flow_t flow;     /* the sign-in that it is about */
     person_t person; /* of a check: the tokens that the session has */
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
-    bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
-    int64_t revision;     /* of the session log, before it asked somebody */
-    int64_t lost_to;      /* of a check: it asks which rules are in force (rules_restored.h) */
-    key_wait_t key_wait;  /* of a logout token */
+    char turn[SESSION_TURN_SIZE]; /* of a check: what the session's row has while it is this run's
+                                   * to ask the provider; given back with the run. "": it is not */
+    bool are_tokens_kept;         /* new ones, of an answer to it: session_tokens.h */
+    int64_t revision;             /* of the session log, before it asked somebody */
+    int64_t lost_to;     /* of a check: it asks which rules are in force (rules_restored.h) */
+    key_wait_t key_wait; /* of a logout token */
 } run_t;
 
 /* An empty one; the caller frees it. */
