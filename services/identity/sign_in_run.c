@@ -196,6 +196,17 @@ int run_pause(crud_t *crud, run_t **self_p, unsigned ms)
     return r;
 }
 
+int run_go_on(crud_t *crud, run_t **self_p)
+{
+    void *state = *self_p;
+    int r;
+
+    crud_weigh(crud, run_weight(*self_p));
+    r = crud_go_on(crud, (*self_p)->sealed.account, &state, run_free_state);
+    *self_p = state;
+    return r;
+}
+
 /* Does the request bring something of the person's? Else its answer, metadata or keys, says nothing
  * of the person. */
 static bool brings_token(const fetch_t *want)

@@ -72,6 +72,8 @@ int run_ask(crud_t *crud, run_t *self, run_t **self_p);
 /* Others have their turn; the verb is run again after that. VERB_WAITS, with the run taken from
  * *self_p | fault. */
 int run_pause(crud_t *crud, run_t **self_p, unsigned ms);
+/* The same between two parts of work, which is not refused however many wait. */
+int run_go_on(crud_t *crud, run_t **self_p);
 
 /* Bytes that it holds, about: for crud_weigh. */
 size_t run_weight(const run_t *self);
