@@ -69,6 +69,10 @@ bool run_step(run_t *self, const wait_answer_t *answer);
 /* Make the request that a step needs. self_p: the run, which is taken over. VERB_WAITS | fault. */
 int run_ask(crud_t *crud, run_t *self, run_t **self_p);
 
+/* Ask another service (service_spec_t.asks), for the account of the sealed module; body is taken
+ * over in any case. VERB_WAITS, with the run taken from *self_p | fault. */
+int run_ask_verb(crud_t *crud, run_t **self_p, const char *verb, json_t *body, unsigned timeout_ms);
+
 /* Others have their turn; the verb is run again after that. VERB_WAITS, with the run taken from
  * *self_p | fault. */
 int run_pause(crud_t *crud, run_t **self_p, unsigned ms);
