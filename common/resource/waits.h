@@ -176,8 +176,9 @@ waits_t *waits_new(unsigned calls, unsigned calls_of_one);
 void waits_destroy(waits_t **self_p);
 
 /* May it wait? One that waits again is let in, unless it holds more than it was let in with, and
- * there is no room for that; so is one that goes on with its work. 0: it is this registry's | -EDQUOT: its owner or its place has as many
- * as it may have, or as many bytes | -EAGAIN: everybody together has. */
+ * there is no room for that; one that goes on with its work is let in always. 0: it is this
+ * registry's | -EDQUOT: its owner or its place has as many as it may have, or as many bytes |
+ * -EAGAIN: everybody together has. */
 int waits_admit(waits_t *self, wait_t *wait);
 
 /* Put it into the queue of its kind. Accounts take turns, and within one its URLs and verbs: with

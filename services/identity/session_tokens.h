@@ -16,8 +16,8 @@ enum { SESSION_TOKENS_MAX = 1024, SESSION_TOKENS_BYTES = 16 << 20, SESSION_TURN_
 int session_tokens_keep(crud_t *crud, const char *session, const char *before, const person_t *old,
                         const person_t *tokens);
 
-/* Give a session's turn back, with what is kept of it, or alone. turn: checking_until_ms as the call
- * had it. Needs no database. */
+/* Give a session's turn back, with what is kept of it, or alone. turn: checking_until_ms as the
+ * call had it. Needs no database. */
 void session_tokens_give_turn(const char *session, const char *turn);
 
 /* Is there something of the session that is not written yet, or being written? Then its tokens as
@@ -28,8 +28,8 @@ bool session_tokens_has(const char *session);
  * meanwhile knew later ones. Those whose session's row somebody holds are kept on, and not waited
  * for. 0 | as pg_exec of a database that is away: it is kept on. */
 int session_tokens_write(crud_t *crud);
-/* The same for that session alone, whose row is waited for, as far as no other worker writes for it.
- * *ret_written: there was something. */
+/* The same for that session alone, whose row is waited for, as far as no other worker writes for
+ * it. *ret_written: there was something. */
 int session_tokens_write_own(crud_t *crud, const char *session, bool *ret_written);
 
 /* How many are kept. */

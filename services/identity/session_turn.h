@@ -1,6 +1,6 @@
-/* The turn to ask the provider of a session: one call has it at a time, of all copies, until its own
- * deadline, should its process die. One that ends without giving it back (run_free) leaves that to
- * whoever writes what is kept of sessions (session_tokens.h). */
+/* The turn to ask the provider of a session: one call has it at a time, of all copies, until its
+ * own deadline, should its process die. One that ends without giving it back (run_free) leaves that
+ * to whoever writes what is kept of sessions (session_tokens.h). */
 #pragma once
 
 #include "services/identity/sign_in_run.h"
