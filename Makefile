@@ -359,7 +359,7 @@ chaos: all node-packages
 	@mkdir -p $(E2E_DIR)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
-	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/e2e/saml-verify.test.mjs \
+	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/compression-streams.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/e2e/saml-verify.test.mjs \
 	    tests/growth/changes.test.mjs tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
