@@ -146,7 +146,7 @@ UNIT_SRC  := $(wildcard tests/unit/*.c)
 XML_SRC   := $(filter-out services/xml/main.c services/xml/sandbox.c,$(wildcard services/xml/*.c))
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/cli/health.c services/cli/keys.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,gone_turns.c key_waits.c person.c rules_newest.c session.c session_provider.c session_tokens.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c user_jwt.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/ready_keys.c services/routes/saml_keys.c services/routes/sign_in_module.c services/routes/x509.c services/identity/browser.c $(XML_SRC))
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/cli/health.c services/cli/keys.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,gone_turns.c key_waits.c person.c rules_newest.c rules_restored.c session.c session_provider.c session_tokens.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c user_jwt.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/ready_keys.c services/routes/saml_keys.c services/routes/sign_in_module.c services/routes/x509.c services/identity/browser.c $(XML_SRC))
 # The engine of OpenID Connect, which is pure.
 OIDC_SRC  := $(wildcard services/identity/oidc*.c) $(wildcard services/identity/provider_*.c) services/identity/person.c
 UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))
@@ -362,7 +362,7 @@ chaos: all node-packages
 	@mkdir -p $(E2E_DIR)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
-	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/e2e/saml-verify.test.mjs \
+	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/compression-streams.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/e2e/saml-verify.test.mjs \
 	    tests/growth/changes.test.mjs tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \

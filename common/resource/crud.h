@@ -64,6 +64,9 @@ int crud_ask(crud_t *self, const char *owner, const char *verb, json_t *body, un
 /* The same for a while. */
 int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
                void (*free_state)(void **state_p));
+/* The same between two parts of work, for others to have their turn: what is begun is not refused,
+ * however many wait. */
+int crud_go_on(crud_t *self, const char *owner, void **state_p, void (*free_state)(void **state_p));
 /* How much the state holds that the handler leaves with the next crud_fetch or crud_pause, about:
  * what waits is bounded by that, too (waits.h). */
 void crud_weigh(crud_t *self, size_t bytes);

@@ -43,6 +43,13 @@ int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
     return r ? r : leave_state(self->wait, state_p, free_state);
 }
 
+int crud_go_on(crud_t *self, const char *owner, void **state_p, void (*free_state)(void **))
+{
+    int r = wait_go_on(self->wait, owner, bus_mono_ms());
+
+    return r ? r : leave_state(self->wait, state_p, free_state);
+}
+
 void crud_weigh(crud_t *self, size_t bytes)
 {
     self->wait->state_bytes = bytes;

@@ -80,6 +80,7 @@ static int begin_anew(wait_t *self, const char *owner)
     clear_answer(&self->answer);
     self->answered = self->reached = false;
     self->pause_ms = 0;
+    self->goes_on = false;
     self->least_ms = 0;
     snprintf(self->owner, sizeof(self->owner), "%s", owner);
     return 0;
@@ -139,6 +140,14 @@ int wait_pause(wait_t *self, const char *owner, int64_t until_ms)
     int r = begin_anew(self, owner);
 
     self->pause_ms = until_ms;
+    return r;
+}
+
+int wait_go_on(wait_t *self, const char *owner, int64_t until_ms)
+{
+    int r = wait_pause(self, owner, until_ms);
+
+    self->goes_on = !r;
     return r;
 }
 

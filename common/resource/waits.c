@@ -198,7 +198,7 @@ int waits_admit(waits_t *self, wait_t *wait)
     set_place(wait);
     if (wait->admitted)
         count_in(self, wait);
-    r = more ? find_room(self, wait, more) : 0;
+    r = more && !wait->goes_on ? find_room(self, wait, more) : 0;
     wait->until_ms = wait->pause_ms; /* the worker has given it back */
     drop_answer(self, wait);
     if (r)

@@ -97,6 +97,7 @@ struct wait {
     json_t *question;         /* the body of that */
     int64_t ask_until_ms;     /* monotonic */
     int64_t pause_ms;         /* monotonic: the end of the pause, as the worker says it */
+    bool goes_on;             /* the pause is one between two parts of work that is begun */
     wait_answer_t answer;
     bool answered; /* answer is there, until the verb waits again */
     void *state;   /* the verb's, with what frees it; also when the verb is never resumed */
@@ -145,6 +146,8 @@ int wait_fetch(wait_t *self, const outbound_request_t *request);
 int wait_ask(wait_t *self, const char *owner, const char *verb, json_t *body, int64_t until_ms);
 /* Wait until then instead. owner: for whose sake. Results as above. */
 int wait_pause(wait_t *self, const char *owner, int64_t until_ms);
+/* The same between two parts of work: what is begun is not refused for room. */
+int wait_go_on(wait_t *self, const char *owner, int64_t until_ms);
 
 /* Time for its answer, before what the verb needs of the deadline. */
 int64_t wait_left_ms(const wait_t *self, int64_t now_ms);
@@ -173,8 +176,9 @@ waits_t *waits_new(unsigned calls, unsigned calls_of_one);
 void waits_destroy(waits_t **self_p);
 
 /* May it wait? One that waits again is let in, unless it holds more than it was let in with, and
- * there is no room for that. 0: it is this registry's | -EDQUOT: its owner or its place has as many
- * as it may have, or as many bytes | -EAGAIN: everybody together has. */
+ * there is no room for that; one that goes on with its work is let in always. 0: it is this
+ * registry's | -EDQUOT: its owner or its place has as many as it may have, or as many bytes |
+ * -EAGAIN: everybody together has. */
 int waits_admit(waits_t *self, wait_t *wait);
 
 /* Put it into the queue of its kind. Accounts take turns, and within one its URLs and verbs: with

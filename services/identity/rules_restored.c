@@ -13,20 +13,15 @@ enum { ASK_MS = 2000 };
 int rules_restored_ask(crud_t *crud, const session_t *session, run_t *run, run_t **run_p)
 {
     char place[SEALED_PLACE_SIZE];
-    void *state = *run_p;
     int64_t known;
-    int r;
 
     sealed_place(&run->sealed, place);
     if (!rules_newest_take_question(place, bus_mono_ms()))
         return ERR_SESSION_STALE;
     known = rules_newest_known(place);
     run->lost_to = known > session->revision ? known : session->revision;
-    crud_weigh(crud, run_weight(run));
-    r = crud_ask(crud, run->sealed.account, "sign_in_module.gone",
-                 json_pack("{s:[s]}", "places", place), ASK_MS, &state, run_free_state);
-    *run_p = state;
-    return r;
+    return run_ask_verb(crud, run_p, "sign_in_module.gone", json_pack("{s:[s]}", "places", place),
+                        ASK_MS);
 }
 
 void rules_restored_take(run_t *run, const wait_answer_t *came)

@@ -3,7 +3,7 @@
 #include "services/identity/rules.h"
 #include "services/identity/rules_newest.h"
 #include "services/identity/rules_restored.h"
-#include "services/identity/session_tokens.h"
+#include "services/identity/session_turn.h"
 #include "services/identity/sign_in_run.h"
 
 #include <errno.h>
@@ -12,8 +12,7 @@
 #include <string.h>
 
 enum {
-    TURN_MS = 200,   /* between two looks whether another call has asked the provider */
-    RETRY_MS = 5000, /* a provider that did not answer is not asked again for the same session */
+    TURN_MS = 200, /* between two looks whether another call has asked the provider */
     WHY_SIZE = 200
 };
 
@@ -90,58 +89,6 @@ static bool is_due(int64_t due_ms)
 static bool is_good(const session_t *session, const char *digest)
 {
     return words_equal(session->digest, digest) && !is_due(session->due_ms);
-}
-
-/* PostgreSQL's clock, which all copies share: theirs need not agree. */
-#define NOW_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-
-/* One call asks the provider at a time, of all copies; until its own deadline, should it die. */
-static int take_turn(crud_t *crud, const session_t *session, bool *ret_mine)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int64_t left = crud->request->deadline_ms - bus_mono_ms();
-    char left_text[24], checked[24];
-    int r;
-
-    snprintf(left_text, sizeof(left_text), "%" PRId64, left > 0 ? left : 0);
-    snprintf(checked, sizeof(checked), "%" PRId64, session->checked_ms);
-    crud->changes = true;
-    r = pg_exec(crud->pg, &res,
-                "UPDATE sign_in_session SET checking_until_ms = " NOW_MS " + $2::bigint "
-                "WHERE session_id = $1 AND checking_until_ms <= " NOW_MS
-                " AND checked_ms = $3::bigint RETURNING 1",
-                3, session->id, left_text, checked);
-    *ret_mine = !r && PQntuples(res);
-    return r;
-}
-
-/* The provider did not answer: nobody asks it for a while. */
-static int put_off(crud_t *crud, const char *id)
-{
-    char wait[24];
-
-    snprintf(wait, sizeof(wait), "%d", RETRY_MS);
-    crud->changes = true;
-    return pg_exec(crud->pg, NULL,
-                   "UPDATE sign_in_session SET checking_until_ms = 0, retry_ms = " NOW_MS
-                   " + $2::bigint WHERE session_id = $1",
-                   2, id, wait);
-}
-
-/* What the provider said is of no use here, because newer rules came while it was asked: who asks
- * next need not wait until this call's turn is over. is_doubted: it vouches for the session no
- * more, so rules that have not judged it yet must not do so by what it said before. outcome |
- * fault. */
-static int give_turn_back(crud_t *crud, const char *id, bool is_doubted, int outcome)
-{
-    int r;
-
-    crud->changes = true;
-    r = pg_exec(crud->pg, NULL,
-                "UPDATE sign_in_session SET checking_until_ms = 0, "
-                "source = CASE WHEN $2::boolean THEN '' ELSE source END WHERE session_id = $1",
-                2, id, is_doubted ? "t" : "f");
-    return r ? r : outcome;
 }
 
 /* Are there newer rules than these: those by which the session was judged, or others that are
@@ -280,7 +227,6 @@ static int ask_provider(const session_t *session, run_t *run)
 
     person_done(&run->person);
     person_add_tokens(&run->person, tokens);
-    snprintf(run->session, sizeof(run->session), "%s", session->id);
     snprintf(run->tokens_hash, sizeof(run->tokens_hash), "%s", session->tokens_hash);
     return run_start(run, PROVIDER_REFRESH,
                      &(provider_ask_t){.refresh_token = session->person.refresh_token,
@@ -293,25 +239,25 @@ static int ask_provider(const session_t *session, run_t *run)
 static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_t **run_p,
                         problem_t *problem)
 {
-    bool mine;
     int r;
 
     if (session->retry_ms > session->now_ms)
         return problem_add(problem, ERR_SIGN_IN_UNAVAILABLE, NULL,
                            "the identity provider did not answer a moment ago");
     r = sealed_check_engine(&run->sealed, problem);
-    if (!r)
-        r = take_turn(crud, session, &mine);
+    if (!r && !session_tokens_has(session->id))
+        r = session_turn_take(crud, session, run);
+    /* tokens that came meanwhile, of a call whose turn was over, are there before the turn is */
+    if (!r && *run->turn && session_tokens_has(session->id))
+        r = session_turn_give_back(crud, run, false, 0);
     if (r)
         return r;
-    if (mine)
-        return ask_provider(session, run);
-    return run_pause(crud, run_p, TURN_MS);
+    return *run->turn ? ask_provider(session, run) : run_pause(crud, run_p, TURN_MS);
 }
 
 /* What the provider says now, and what that means for the session; is_behind: newer rules came
  * while it was asked. */
-static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool is_behind,
+static int judge_person(crud_t *crud, run_t *run, session_t *session, bool is_behind,
                         reply_t *reply)
 {
     _cleanup_(person_done) person_t now = {0};
@@ -326,7 +272,7 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool
     if (run->step != PROVIDER_DONE && is_behind)
         return ERR_SESSION_STALE;
     if (run->step != PROVIDER_DONE) {
-        r = put_off(crud, session->id);
+        r = session_turn_put_off(crud, run);
         return r ? r
                  : problem_add(&reply->problem, ERR_SIGN_IN_UNAVAILABLE, NULL, "%s",
                                run->sealed.engine->why(run->engine_flow));
@@ -345,7 +291,10 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, bool
     crud->request_key[0] = '\0';
     if (!r)
         r = session_checked(crud, session, &run->sealed, &now);
-    return crud_end(crud, r, &reply->revision);
+    r = crud_end(crud, r, &reply->revision);
+    if (!r)
+        session_turn_over(run); /* session_checked has given it back */
+    return r;
 }
 
 /* One step with the provider. A token that it has just given in place of another is kept before
@@ -397,9 +346,8 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
     if (!r)
         r = judge_person(crud, run, session, is_behind, reply);
     if (r == ERR_SESSION_STALE || r == ERR_SIGN_IN_DENIED)
-        return give_turn_back(
-            crud, session->id,
-            is_disowned(run, session) && !session_is_beyond(session, &run->sealed), r);
+        return session_turn_give_back(
+            crud, run, is_disowned(run, session) && !session_is_beyond(session, &run->sealed), r);
     return r ? r : answer_admitted(crud, session, &run->sealed, reply);
 }
 

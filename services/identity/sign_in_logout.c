@@ -198,7 +198,7 @@ static int finish_logout(crud_t *crud, run_t **run_p, const request_t *request, 
     once = once_of(&ending);
     r = say_used(logout_once_step(crud, &once, end_some, &ending, reply, &more), &reply->problem);
     if (!r && more)
-        return run_pause(crud, run_p, 0);
+        return run_go_on(crud, run_p);
     if (!r && !reply->revision)
         r = session_answer_gone(crud, reply);
     if (!r && !(reply->body = json_object()))

@@ -68,6 +68,8 @@ void run_free(run_t **self_p)
 
     if (!self)
         return;
+    if (*self->turn)
+        session_tokens_give_turn(self->session, self->turn);
     if (self->engine_flow)
         self->sealed.engine->free(&self->engine_flow);
     key_wait_done(&self->key_wait);
@@ -145,13 +147,13 @@ size_t run_weight(const run_t *self)
     return sizeof(*self) + memory_json_weight(self->sealed.all) + flow;
 }
 
-/* Ask postern-saml what the engine wants to know, for the account of the sealed module. */
-static int ask_saml(crud_t *crud, const run_t *self, const fetch_t *want, run_t **self_p)
+int run_ask_verb(crud_t *crud, run_t **self_p, const char *verb, json_t *body, unsigned timeout_ms)
 {
     void *state = *self_p;
-    int r = crud_ask(crud, self->sealed.account, want->verb, json_incref(want->question),
-                     want->timeout_ms, &state, run_free_state);
+    int r;
 
+    crud_weigh(crud, run_weight(*self_p));
+    r = crud_ask(crud, (*self_p)->sealed.account, verb, body, timeout_ms, &state, run_free_state);
     *self_p = state;
     return r;
 }
@@ -175,9 +177,10 @@ int run_ask(crud_t *crud, run_t *self, run_t **self_p)
     int r;
 
     self->is_asking = false;
-    crud_weigh(crud, run_weight(self));
     if (want->verb)
-        return ask_saml(crud, self, want, self_p);
+        return run_ask_verb(crud, self_p, want->verb, json_incref(want->question),
+                            want->timeout_ms);
+    crud_weigh(crud, run_weight(self));
     r = crud_fetch(crud, &request, want->least_ms, &state, run_free_state);
     *self_p = state;
     return r;
@@ -190,6 +193,17 @@ int run_pause(crud_t *crud, run_t **self_p, unsigned ms)
 
     crud_weigh(crud, run_weight(*self_p));
     r = crud_pause(crud, (*self_p)->sealed.account, ms, &state, run_free_state);
+    *self_p = state;
+    return r;
+}
+
+int run_go_on(crud_t *crud, run_t **self_p)
+{
+    void *state = *self_p;
+    int r;
+
+    crud_weigh(crud, run_weight(*self_p));
+    r = crud_go_on(crud, (*self_p)->sealed.account, &state, run_free_state);
     *self_p = state;
     return r;
 }

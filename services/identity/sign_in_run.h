@@ -4,6 +4,7 @@
 
 #include "services/identity/key_waits.h"
 #include "services/identity/person.h"
+#include "services/identity/session_tokens.h"
 #include "services/identity/sign_in_sealed.h"
 #include "common/base/config.h"
 #include "services/identity/sign_in_state.h"
@@ -22,10 +23,12 @@ typedef struct run {
     flow_t flow;     /* the sign-in that it is about */
     person_t person; /* of a check: the tokens that the session has */
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
-    bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
-    int64_t revision;     /* of the session log, before it asked somebody */
-    int64_t lost_to;      /* of a check: it asks which rules are in force (rules_restored.h) */
-    key_wait_t key_wait;  /* of a logout token */
+    char turn[SESSION_TURN_SIZE]; /* of a check: what the session's row has while it is this run's
+                                   * to ask the provider; given back with the run. "": it is not */
+    bool are_tokens_kept;         /* new ones, of an answer to it: session_tokens.h */
+    int64_t revision;             /* of the session log, before it asked somebody */
+    int64_t lost_to;     /* of a check: it asks which rules are in force (rules_restored.h) */
+    key_wait_t key_wait; /* of a logout token */
 } run_t;
 
 /* An empty one; the caller frees it. */
@@ -66,9 +69,15 @@ bool run_step(run_t *self, const wait_answer_t *answer);
 /* Make the request that a step needs. self_p: the run, which is taken over. VERB_WAITS | fault. */
 int run_ask(crud_t *crud, run_t *self, run_t **self_p);
 
+/* Ask another service (service_spec_t.asks), for the account of the sealed module; body is taken
+ * over in any case. VERB_WAITS, with the run taken from *self_p | fault. */
+int run_ask_verb(crud_t *crud, run_t **self_p, const char *verb, json_t *body, unsigned timeout_ms);
+
 /* Others have their turn; the verb is run again after that. VERB_WAITS, with the run taken from
  * *self_p | fault. */
 int run_pause(crud_t *crud, run_t **self_p, unsigned ms);
+/* The same between two parts of work, which is not refused however many wait. */
+int run_go_on(crud_t *crud, run_t **self_p);
 
 /* Bytes that it holds, about: for crud_weigh. */
 size_t run_weight(const run_t *self);

@@ -205,7 +205,7 @@ static int finish_request(crud_t *crud, run_t **run_p, const request_t *request,
                      &reply->problem);
     }
     if (!r && more)
-        return run_pause(crud, run_p, 0);
+        return run_go_on(crud, run_p);
     if (!r && !reply->revision)
         r = session_answer_gone(crud, reply);
     if (r)

@@ -199,7 +199,32 @@ test('a session whose new tokens cannot be written keeps no other one from being
   } finally { go(); await lock?.end(); provider.hold = null; }
   assert.equal((await check(other)).code, OK);
   assert.notEqual(stored(), before, 'whoever comes next writes them');
-  // once the call before, which has ended, would have had to: the story's calls may take a minute
-  await until(async () => (await checkAnew(one, proof.words.sealed)).code === OK, 'it is good', 180000);
+  // and gives back the turn of the call that asked for them, which would last a minute
+  await until(async () => (await check(other)).code === OK && sql(`SELECT checking_until_ms FROM sign_in_session WHERE session_id = '${one.session.id}'`) === '0', 'the turn is given back', 20000);
+  assert.equal((await checkAnew(one, proof.words.sealed)).code, OK);
+  assert.equal(provider.refused, 0);
+});
+
+// The turn of the call that has asked may be over by then: here somebody else has ended it.
+test('nobody asks the provider of a session with the tokens before while its new ones are being written', options, async () => {
+  const proof = await prove('eve'), one = await redeem(proof), { provider } = room;
+  assert.equal(one.code, OK);
+  sql(`UPDATE sign_in_session SET digest = 'of other rules', claims = NULL WHERE session_id = '${one.session.id}'`);
+  let lock, go, checked, again, over = false; // a statement waits for 5 s, and may be over before it was seen to wait
+  provider.asked.length = 0;
+  provider.hold = new Promise((resolve) => { go = resolve; });
+  try {
+    checked = checkAnew(one, proof.words.sealed);
+    checked.finally(() => { over = true; });
+    await until(() => provider.asked.includes('/oauth/token'), 'the provider is asked');
+    sql(`UPDATE sign_in_session SET checking_until_ms = 0 WHERE session_id = '${one.session.id}'`);
+    lock = await holding(`SELECT FROM sign_in_session WHERE session_id = '${one.session.id}' FOR UPDATE`);
+    again = await seenWaiting(lock, 1, () => checkAnew(one, proof.words.sealed));
+    go();
+    await until(() => over || lock.waiting() >= 2, 'the new tokens wait');
+  } finally { go(); await lock?.end(); provider.hold = null; }
+  for (const { code } of await Promise.all([checked, again()])) assert.ok([OK, LATE].includes(code), code);
+  assert.equal(provider.refused, 0);
+  assert.equal((await checkAnew(one, proof.words.sealed)).code, OK);
   assert.equal(provider.refused, 0);
 });

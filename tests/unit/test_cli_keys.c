@@ -157,6 +157,42 @@ Test(cli_keys, root_is_not_led_elsewhere_by_a_link_of_the_folders_owner)
     cr_expect_neq(access(at, F_OK), 0);
 }
 
+/* Where it stands in a folder of somebody else, that one may put a link there at any time. */
+Test(cli_keys, root_is_not_led_elsewhere_by_a_link_in_place_of_the_folder)
+{
+    char elsewhere[64], at[80];
+
+    if (getuid())
+        cr_skip_test("only root can write for others");
+    snprintf(elsewhere, sizeof(elsewhere), "%s/root", dir);
+    snprintf(at, sizeof(at), "%s/routes", elsewhere);
+    cr_assert_eq(mkdir(elsewhere, 0755), 0);
+    cr_assert_eq(chown(dir, SERVICE, SERVICE), 0);
+    cr_assert_eq(rmdir(keys), 0);
+    cr_assert_eq(symlink(elsewhere, keys), 0);
+    cr_assert_neq(make(2, "routes", "gateway"), 0);
+    cr_expect_neq(access(at, F_OK), 0);
+}
+
+Test(cli_keys, a_folder_that_is_missing_is_made_by_the_owner_of_the_one_above)
+{
+    char *names[] = {(char *)"routes"}, place[80], is[64];
+
+    if (getuid())
+        cr_skip_test("only root can write for others");
+    cr_assert_eq(chown(keys, SERVICE, SERVICE), 0);
+    snprintf(place, sizeof(place), "%s/more/of/it//", keys);
+    cr_assert_eq(keys_make(place, 1, names), 0);
+    cr_assert_eq(chdir(dir), 0);
+    cr_assert_eq(keys_make("keys/more/of/another", 1, names), 0);
+    cr_assert_not_null(getcwd(is, sizeof(is)));
+    cr_expect_str_eq(is, dir, "it is where it was");
+    cr_assert_eq(seteuid(0), 0);
+    expect_owner("more", SERVICE);
+    expect_owner("more/of/it/routes/self.cert_secret", SERVICE);
+    expect_owner("more/of/another/routes/peers", SERVICE);
+}
+
 Test(cli_keys, a_key_that_nobody_may_read_is_not_one_that_is_missing)
 {
     if (getuid())

@@ -655,6 +655,32 @@ Test(waits, a_pause_ends_when_it_is_over_and_once)
     waits_destroy(&waits);
 }
 
+Test(waits, work_that_is_begun_goes_on_where_there_is_no_room_for_more)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *begun = wait_new(), *other = wait_new();
+
+    for (int i = 0; i < WAITS_OWN; i++)
+        cr_assert_eq(
+            waits_admit(waits, a_post("ac_1", i % 2 ? "https://a.test/" : "https://b.test")), 0);
+    cr_assert_eq(wait_pause(other, "ac_1", 500), 0);
+    cr_assert_eq(waits_admit(waits, other), -EDQUOT);
+    wait_free(&other);
+    cr_assert_eq(wait_go_on(begun, "ac_1", 500), 0);
+    cr_assert_eq(waits_admit(waits, begun), 0);
+    cr_assert_eq(waits_count(waits), WAITS_OWN + 1, "it counts");
+    cr_assert_eq(waits_due(waits, 500), begun);
+    cr_assert_eq(wait_go_on(begun, "ac_1", 600), 0);
+    begun->state_bytes = WAITS_ALL_BYTES;
+    cr_assert_eq(waits_admit(waits, begun), 0, "nor for bytes");
+    cr_assert_eq(waits_due(waits, 600), begun);
+    begun->state_bytes++;
+    cr_assert_eq(wait_pause(begun, "ac_1", 700), 0);
+    begun->state_bytes += WAITS_LEAST_BYTES;
+    cr_assert_eq(waits_admit(waits, begun), -EAGAIN, "as soon as it waits for something else");
+    waits_destroy(&waits);
+}
+
 Test(waits, what_is_never_resumed_is_freed)
 {
     waits_t *waits = waits_new(1, 1);
