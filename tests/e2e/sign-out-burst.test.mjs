@@ -10,7 +10,7 @@ import tls from 'node:tls';
 import { Browser, ask } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
 import { edgeKey, peer } from '../support/peer.mjs';
-import { api, ca, edge, elsewhere, endpoint, env, forgetUsers, through, until, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, forgetUsers, home, through, unique, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS || (env.POSTERN_RUN_DIR ? false : 'deploy/stack did not start the system');
 const SESSION = '__Host-postern.session', IDP = `idp.localhost:${edge.port}`, SLOW = 1000, SIGN = 100; // milliseconds
@@ -19,19 +19,20 @@ const callback = () => `https://${IDP}/oauth2/callback/${crypto.createHash('sha2
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAt'], { input: `SET search_path = identity; ${text}`, encoding: 'utf8' }).trim();
 const signed = skip ? null : { key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`), ca: fs.readFileSync(`${authority}.pem`) };
 const up = skip ? null : await upstream((request, response) => response.end('upstream'));
-const to = skip ? null : await endpoint(up.address, { oidc: { issuer, client_id: 'burst', client_secret: 'a secret of the story', scopes: ['email'] } });
+const oidc = { issuer, client_id: 'burst', client_secret: 'a secret of the story', scopes: ['email'] };
+const to = skip ? null : await endpoint(up.address, { oidc });
 const provider = skip ? null : await oidcProvider({ port, signed, trusts: ca, clients: [{ client_id: 'burst', client_secret: 'a secret of the story', redirect_uris: callback }] });
 test.after(async () => { if (provider) await forgetUsers(issuer); provider?.stop(); await up?.close(); });
 
-async function signedIn(sub) {
+async function signedIn(sub, host = to.host) {
   const browser = new Browser(), back = new URL(callback());
-  const away = await browser.go(`https://${to.host}:${edge.port}/`, { stop: (location) => location.startsWith(issuer) });
+  const away = await browser.go(`https://${host}:${edge.port}/`, { stop: (location) => location.startsWith(issuer) });
   for (const [name, values] of Object.entries(await provider.signIn(away.headers.location, sub))) back.searchParams.set(name, values[0]);
   const last = await browser.go(back.href);
   assert.equal(last.status, 200, last.body);
-  return browser.cookies.get(`${to.host}:${edge.port}`).get(SESSION);
+  return browser.cookies.get(`${host}:${edge.port}`).get(SESSION);
 }
-const stays = async (value) => (await through(to.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status === 200;
+const stays = async (value, host = to.host) => (await through(host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status === 200;
 const ksuid = (n) => `${process.pid.toString(36)}${Date.now().toString(36)}${n.toString(36).padStart(4, '0')}`.padStart(27, '0');
 
 // So many others who are signed in as she is, each with a session: {sub, id}. Their rows are hers, but for ids, subs and cookies.
@@ -51,8 +52,8 @@ const left = (people) => Number(sql(`SELECT count(*) FROM application_session WH
 const now = () => Math.floor(Date.now() / 1000);
 const token = (sub) => provider.sign({ iss: issuer, aud: 'burst', iat: now(), exp: now() + 600, jti: crypto.randomUUID(), sub, events: { 'http://schemas.openid.net/event/backchannel-logout': {} } });
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }, form = (sub) => `logout_token=${token(sub)}`;
-const place = () => `/backchannel/${to.route.id}`;
-const logout = (body) => ask(`https://${IDP}${place()}`, { method: 'POST', body, headers: FORM });
+const place = (route = to.route) => `/backchannel/${route.id}`;
+const logout = (body, route = to.route) => ask(`https://${IDP}${place(route)}`, { method: 'POST', body, headers: FORM });
 
 // story(): while one more worker of an edge is there, which acknowledges each end of sessions SLOW ms after it has heard of it. value: a session that is copied.
 async function besideSlow(value, story) {
@@ -113,6 +114,28 @@ test('whom a token names that waits is signed out also when its provider has lef
     assert.deepEqual((await Promise.all(before)).filter(({ status }) => status !== 200), []);
   });
   assert.equal(left(people), 0);
+});
+
+// A route of another account, whose people sign in at the same provider.
+async function ofAnotherAccount() {
+  const postern = (...args) => JSON.parse(execFileSync(`${home}/bin/postern`, args, { env: { ...process.env, POSTERN_HOME: home }, encoding: 'utf8' }));
+  const account = postern('account', 'create', 'burst', `burst-${process.pid}@example.test`), host = unique('burst');
+  const headers = { Authorization: `Bearer ${postern('api-key', 'create', account.id, account.owner_id).token}` };
+  const make = async (path, body) => { const got = await api('POST', path, body, headers); assert.equal(got.status, 201, JSON.stringify(got.body)); return got.body; };
+  await make('/reserved_domains', { domain: host });
+  const front = await make('/edges/https', { hostports: [`${host}:443`] }), backend = await make('/backends/static', { address: up.address });
+  return { host, route: await make(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, oidc }) };
+}
+test('of accounts that have one provider, none has another wait until all of its people are signed out', { skip, timeout: 300000 }, async () => {
+  const PEOPLE = 40, alice = await signedIn('alice'), people = othersLike(alice, PEOPLE), forms = people.map(({ sub }) => form(sub)), other = await ofAnotherAccount(), carol = await signedIn('carol', other.host);
+  const order = [], note = (whose) => ({ status }) => order.push(`${whose} ${status}`);
+  await besideSlow(spare, async () => {
+    const many = forms.map((body) => logout(body).then(note('many')));
+    await Promise.race(many);
+    await Promise.all([...many, logout(form('carol'), other.route).then(note('carol'))]);
+  });
+  assert.deepEqual([order.filter((one) => one === 'many 200').length, left(people), await stays(carol, other.host)], [PEOPLE, 0, false]);
+  assert.ok(order.indexOf('carol 200') < PEOPLE / 2, order.join());
 });
 
 // So many more sessions of the one whose it is.

@@ -18,9 +18,9 @@ enum {
 };
 
 /* Identity answers when edges have acknowledged that the sessions are over, or after 2 s (HELD_MS
- * of common/resource/held.h). So the last of the 97 that one provider may have waiting at an account,
- * of which two at a time have their turn, has it after 97 s where nobody else waits. The form of each is charged to its client and
- * account as long as it waits. */
+ * of common/resource/held.h). So the last of the 97 that one provider may have waiting at an
+ * account, of which two at a time have their turn, has it after 97 s where nobody else waits. The
+ * form of each is charged to its client and account as long as it waits. */
 
 #define BACKCHANNEL      "/backchannel/"
 #define BACKCHANNEL_LEN  (sizeof(BACKCHANNEL) - 1)
@@ -344,7 +344,8 @@ on_next_turn(ngx_event_t *event)
 
     (void) event;
     for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting); q = ngx_queue_next(q)) {
-        ngx_queue_data(q, logout_t, link)->passed = 0;
+        logout = ngx_queue_data(q, logout_t, link);
+        logout->passed = 0;
     }
     while ((logout = find_next()) != NULL) {
         if (take_turn(logout)) {
