@@ -84,9 +84,22 @@ static int make_in(int at, const char *name)
     return open_in(at, name);
 }
 
+/* DIR itself. */
+static int open_last(const char *path)
+{
+    return open_in(AT_FDCWD, path);
+}
+
+/* One above those that are missing: the path to it may lead over links, as systems have them
+ * (/var/run). */
+static int open_above(const char *path)
+{
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* The folder of that path, which is changed. What is missing of it is made by the owner of the
  * nearest folder above it that there is. -1: errno. */
-static int open_path(char *path)
+static int open_path(char *path, int (*open_there)(const char *path))
 {
     owner_t owner;
     char *name;
@@ -94,13 +107,15 @@ static int open_path(char *path)
 
     for (size_t len = strlen(path); len > 1 && path[len - 1] == '/';)
         path[--len] = '\0';
-    fd = open_in(AT_FDCWD, path);
+    fd = open_there(path);
     if (fd >= 0 || errno != ENOENT || !*path)
         return fd;
     name = strrchr(path, '/');
     if (name)
         *name++ = '\0';
-    above = !name ? open_in(AT_FDCWD, ".") : *path ? open_path(path) : open_in(AT_FDCWD, "/");
+    above = !name   ? open_in(AT_FDCWD, ".")
+            : *path ? open_path(path, open_above)
+                    : open_in(AT_FDCWD, "/");
     if (above < 0)
         return above;
     fd =
@@ -118,7 +133,7 @@ static int open_dir(const char *dir, folder_t *ret)
         errno = ENAMETOOLONG;
         return keys_fail("open", dir, "", "");
     }
-    ret->fd = become_owner(&root) ? open_path(path) : -1;
+    ret->fd = become_owner(&root) ? open_path(path, open_last) : -1;
     return ret->fd < 0 || !find_owner(ret->fd, &ret->owner) ? keys_fail("open", dir, "", "") : 0;
 }
 

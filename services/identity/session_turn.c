@@ -38,6 +38,12 @@ void session_turn_over(run_t *run)
     *run->turn = '\0';
 }
 
+/* The turn may be somebody else's by now, where this call was late. */
+static const char *turn_of(const run_t *run)
+{
+    return *run->turn ? run->turn : "-1";
+}
+
 int session_turn_put_off(crud_t *crud, run_t *run)
 {
     char wait[24];
@@ -47,8 +53,8 @@ int session_turn_put_off(crud_t *crud, run_t *run)
     crud->changes = true;
     r = pg_exec(crud->pg, NULL,
                 "UPDATE sign_in_session SET checking_until_ms = 0, retry_ms = " NOW_MS
-                " + $2::bigint WHERE session_id = $1",
-                2, run->session, wait);
+                " + $2::bigint WHERE session_id = $1 AND checking_until_ms = $3::bigint",
+                3, run->session, wait, turn_of(run));
     if (!r)
         session_turn_over(run);
     return r;
@@ -60,9 +66,11 @@ int session_turn_give_back(crud_t *crud, run_t *run, bool is_doubted, int outcom
 
     crud->changes = true;
     r = pg_exec(crud->pg, NULL,
-                "UPDATE sign_in_session SET checking_until_ms = 0, "
-                "source = CASE WHEN $2::boolean THEN '' ELSE source END WHERE session_id = $1",
-                2, run->session, is_doubted ? "t" : "f");
+                "UPDATE sign_in_session SET "
+                "checking_until_ms = CASE WHEN checking_until_ms = $3::bigint THEN 0 "
+                "     ELSE checking_until_ms END, source = CASE WHEN $2::boolean THEN '' ELSE "
+                "source END WHERE session_id = $1",
+                3, run->session, is_doubted ? "t" : "f", turn_of(run));
     if (!r)
         session_turn_over(run);
     return r ? r : outcome;

@@ -188,7 +188,7 @@ async function answering(tls) {
   const up = await tcpUpstream((outer) => {
     const self = { outer, inner: net.connect(server.address().port, storyHost), came: 0, said: 0 };
     relays.push(self);
-    outer.on('error', () => {}).on('close', () => self.inner.destroy()).pipe(self.inner);
+    outer.setNoDelay().on('error', () => {}).on('close', () => self.inner.destroy()).pipe(self.inner); // what is written is there, and waits for no acknowledgement
     self.inner.on('error', () => {}).on('data', (part) => { self.came += part.length; outer.write(part, () => { self.said += part.length; }); });
   });
   return { connections, to: await endpoint(await must('POST', '/backends/static', { address: `localhost:${up.address.split(':')[1]}`, tls: { enabled: true } })), close: async () => { await up.close(); server.close(); } };

@@ -86,7 +86,7 @@ const spare = skip ? '' : await signedIn('bob'); // until the last story
 test('a hundred people whom a provider signs out at once are all signed out, however slowly an edge acknowledges it', { skip, timeout: 300000 }, async () => {
   const alice = await signedIn('alice'), people = othersLike(alice, 99), forms = [...people.map(({ sub }) => sub), 'alice'].map(form);
   await besideSlow(spare, async () => {
-    const answers = await Promise.all(forms.map(logout));
+    const answers = await Promise.all(forms.map((body) => logout(body)));
     assert.deepEqual(answers.filter(({ status }) => status !== 200).map(({ status, body }) => [status, body]), []);
   });
   assert.deepEqual([left(people), await stays(alice)], [0, false]);
@@ -95,7 +95,7 @@ test('a hundred people whom a provider signs out at once are all signed out, how
 test('whom a token names that waits is signed out also when its provider has left meanwhile', { skip, timeout: 300000 }, async () => {
   const alice = await signedIn('alice'), people = othersLike(alice, 25), forms = people.map(({ sub }) => form(sub)), bob = people.pop(), bobs = forms.pop(), body = form('alice');
   await besideSlow(spare, async () => {
-    const before = forms.map(logout); // two at a time of each worker have their turn
+    const before = forms.map((body) => logout(body)); // two at a time of each worker have their turn
     await Promise.race(before);
     // over HTTP/1.1: nothing comes of it any more
     const gone = tls.connect({ host: edge.host, port: edge.port, servername: 'idp.localhost', ca }, () => gone.end([`POST ${place()} HTTP/1.1`, `Host: ${IDP}`, ...Object.entries(FORM).map((pair) => pair.join(': ')), `Content-Length: ${body.length}`, '', body].join('\r\n')));

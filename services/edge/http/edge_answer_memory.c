@@ -10,6 +10,7 @@
 
 enum {
     ORDINARY = 16 << 10,   /* of 4 KB in 60 fields: it is not charged beside its request */
+    INTERIM_MOST = 16 << 10,   /* edge_interim.c's buffer: of 8 KB in as many fields as may be */
     LISTS = 2,             /* that have an entry for each field */
     HPACK_FIELD = 9        /* around name and value */
 };
@@ -52,7 +53,7 @@ edge_answer_block(const ngx_http_request_t *r, const h2_fields_t *fields, size_t
 size_t
 edge_answer_memory_most(size_t bytes)
 {
-    return 5 * bytes   /* names or status line, twice; for the client, of one field; buffer */
+    return INTERIM_MOST + 5 * bytes   /* names or status line, twice; of one field; buffer */
            + HEAD_FIELDS_MAX * (LISTS * sizeof(ngx_table_elt_t) + HPACK_FIELD + 1);
 }
 

@@ -272,6 +272,7 @@ on_first_write(void *data, ngx_chain_t *in)
     restore_writer(peer);
     if (!edge_tls_address_is_verified(c)) {
         peer->unproven = 1;
+        peer->request->upstream->request_sent = 0;   /* it is a dial that failed, for nginx, too */
         ngx_log_error(NGX_LOG_ERR, c->log, 0,
                       "upstream SSL certificate verify error: there is no valid certificate");
         return NGX_ERROR;

@@ -2,7 +2,7 @@
  * are, and who may have one more. Anybody can post one, and many accounts have a provider in
  * common, which is one client then. So what counts first is what a client has at one account; a
  * client, and the network above it, has a portion of all whatever the accounts, beside which an
- * account that has none of the client's there has one all the same, while not nearly all are taken.
+ * account that has none of the network's there has one all the same, while enough are left.
  * No nginx in here. */
 #pragma once
 
@@ -18,18 +18,22 @@ enum {
     LOGOUTS_PERCENT = 100,
     LOGOUTS_WAITING_ACCOUNT = 400,
     LOGOUTS_WAITING_CLIENT = 220,
-    LOGOUTS_LAST = 8 /* parts of all: the last one is not for who has others elsewhere */
+    /* parts of all: these are not for who has others elsewhere, of those under way and of those
+     * that wait */
+    LOGOUTS_KEPT = 2,
+    LOGOUTS_WAITING_KEPT = 8
 };
 
 static inline bool sign_out_has_share(const within_part_t *has, size_t all, size_t own_max,
-                                      size_t account_percent, size_t client_percent)
+                                      size_t account_percent, size_t client_percent,
+                                      size_t kept)
 {
     const size_t left = has->all < all ? all - has->all : 0, own = has->within.own;
     const size_t most = within_most(own, own_max, all, left, account_percent);
 
     return left && own < own_max && portion_allows_one(own, all, left, account_percent)
            && within_allows_one(&has->within, most, client_percent)
-           && ((!has->within.same && left > all / LOGOUTS_LAST)
+           && ((!has->within.same && !has->within.near && left > kept)
                || (portion_allows_one(has->client, all, left, client_percent)
                    && portion_network_allows_one(has->network, has->client, all, left,
                                                  client_percent)));
@@ -40,12 +44,13 @@ static inline bool sign_out_may_begin(const within_part_t *has)
 {
     return has->within.same < LOGOUTS_PAIR_MAX
            && sign_out_has_share(has, LOGOUTS_MAX, LOGOUTS_ACCOUNT_MAX, LOGOUTS_PERCENT,
-                                 LOGOUTS_PERCENT);
+                                 LOGOUTS_PERCENT, LOGOUTS_MAX / LOGOUTS_KEPT);
 }
 
 /* May one more wait, beside those that do? */
 static inline bool sign_out_may_wait(const within_part_t *has)
 {
     return sign_out_has_share(has, LOGOUTS_WAITING_MAX, LOGOUTS_WAITING_MAX,
-                              LOGOUTS_WAITING_ACCOUNT, LOGOUTS_WAITING_CLIENT);
+                              LOGOUTS_WAITING_ACCOUNT, LOGOUTS_WAITING_CLIENT,
+                              LOGOUTS_WAITING_MAX / LOGOUTS_WAITING_KEPT);
 }
