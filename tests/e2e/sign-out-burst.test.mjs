@@ -127,15 +127,15 @@ async function ofAnotherAccount() {
   return { host, route: await make(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, oidc }) };
 }
 test('of accounts that have one provider, none has another wait until all of its people are signed out', { skip, timeout: 300000 }, async () => {
-  const PEOPLE = 40, alice = await signedIn('alice'), people = othersLike(alice, PEOPLE), forms = people.map(({ sub }) => form(sub)), other = await ofAnotherAccount(), carol = await signedIn('carol', other.host);
+  const PEOPLE = 40, alice = await signedIn('alice'), people = othersLike(alice, PEOPLE), forms = people.map(({ sub }) => form(sub)), other = await ofAnotherAccount(), bob = await signedIn('bob', other.host);
   const order = [], note = (whose) => ({ status }) => order.push(`${whose} ${status}`);
   await besideSlow(spare, async () => {
     const many = forms.map((body) => logout(body).then(note('many')));
     await Promise.race(many);
-    await Promise.all([...many, logout(form('carol'), other.route).then(note('carol'))]);
+    await Promise.all([...many, logout(form('bob'), other.route).then(note('bob'))]);
   });
-  assert.deepEqual([order.filter((one) => one === 'many 200').length, left(people), await stays(carol, other.host)], [PEOPLE, 0, false]);
-  assert.ok(order.indexOf('carol 200') < PEOPLE / 2, order.join());
+  assert.deepEqual([order.filter((one) => one === 'many 200').length, left(people), await stays(bob, other.host)], [PEOPLE, 0, false]);
+  assert.ok(order.indexOf('bob 200') < PEOPLE / 2, order.join());
 });
 
 // So many more sessions of the one whose it is.

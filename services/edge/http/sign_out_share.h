@@ -1,9 +1,9 @@
 /* Logout tokens that a worker asks identity about, and those that wait until it may: whose they
  * are, and who may have one more. Anybody can post one, and many accounts have a provider in
- * common, which is one client then. So what counts first is what a client has at one account; a
- * client, and the network above it, has a portion of all whatever the accounts, beside which an
- * account that has none of the network's there has one all the same, while enough are left.
- * No nginx in here. */
+ * common, which is one client then. So what counts first is what a client has at one account. An
+ * account, a client, and the network above it have a portion of all, the latter two whatever the
+ * accounts; beside that a network that has none at an account has one there all the same, while
+ * enough are left. No nginx in here. */
 #pragma once
 
 #include "services/edge/http/within.h"
@@ -25,18 +25,19 @@ enum {
 };
 
 static inline bool sign_out_has_share(const within_part_t *has, size_t all, size_t own_max,
-                                      size_t account_percent, size_t client_percent,
-                                      size_t kept)
+                                      size_t account_percent, size_t client_percent, size_t kept)
 {
     const size_t left = has->all < all ? all - has->all : 0, own = has->within.own;
     const size_t most = within_most(own, own_max, all, left, account_percent);
 
-    return left && own < own_max && portion_allows_one(own, all, left, account_percent)
+    if (!left || own >= own_max)
+        return false;
+    if (!has->within.same && !has->within.near && left > kept)
+        return true;
+    return portion_allows_one(own, all, left, account_percent)
            && within_allows_one(&has->within, most, client_percent)
-           && ((!has->within.same && !has->within.near && left > kept)
-               || (portion_allows_one(has->client, all, left, client_percent)
-                   && portion_network_allows_one(has->network, has->client, all, left,
-                                                 client_percent)));
+           && portion_allows_one(has->client, all, left, client_percent)
+           && portion_network_allows_one(has->network, has->client, all, left, client_percent);
 }
 
 /* May one more be under way, beside those that are? */
