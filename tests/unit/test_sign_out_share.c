@@ -25,26 +25,24 @@ static within_part_t count(const list_t *self, token_t one)
     return out;
 }
 
-static bool wait_one(list_t *self, int account, uint32_t client)
+static bool take_one(list_t *self, token_t one, bool (*may)(const within_part_t *))
 {
-    const token_t one = {account, client};
     const within_part_t has = count(self, one);
 
-    if (!sign_out_may_wait(&has))
+    if (!may(&has))
         return false;
     self->tokens[self->n++] = one;
     return true;
 }
 
+static bool wait_one(list_t *self, int account, uint32_t client)
+{
+    return take_one(self, (token_t){account, client}, sign_out_may_wait);
+}
+
 static bool begin_one(list_t *self, int account, uint32_t client)
 {
-    const token_t one = {account, client};
-    const within_part_t has = count(self, one);
-
-    if (!sign_out_may_begin(&has))
-        return false;
-    self->tokens[self->n++] = one;
-    return true;
+    return take_one(self, (token_t){account, client}, sign_out_may_begin);
 }
 
 /* How many come in of very many. */
