@@ -45,9 +45,18 @@ void pg_call_begin(pg_call_t *self, int64_t now_ms)
     self->since_ms = now_ms;
 }
 
+/* Since when a connection waits while no other one is answered either: what hangs is its own way to
+ * the server, which pg.c gives up by itself. */
+static int64_t silent_since(const pg_call_t *call)
+{
+    int64_t answered = answered_ms;
+
+    return call->since_ms && call->since_ms < answered ? answered : call->since_ms;
+}
+
 void pg_call_end(pg_call_t *self, int64_t now_ms, bool is_answered)
 {
-    int64_t since = self->since_ms, none = 0;
+    int64_t since = silent_since(self), none = 0; /* of others' answers it says nothing */
 
     self->since_ms = 0;
     if (is_answered) {
@@ -58,15 +67,6 @@ void pg_call_end(pg_call_t *self, int64_t now_ms, bool is_answered)
     } else if (since) {
         atomic_compare_exchange_strong(&lost_ms, &none, since);
     }
-}
-
-/* Since when a connection waits while no other one is answered either: what hangs is its own way to
- * the server, which pg.c gives up by itself. */
-static int64_t silent_since(const pg_call_t *call)
-{
-    int64_t answered = answered_ms;
-
-    return call->since_ms && call->since_ms < answered ? answered : call->since_ms;
 }
 
 /* The earliest of both, where 0 is none. */

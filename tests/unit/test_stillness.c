@@ -82,6 +82,19 @@ Test(stillness, a_connection_that_is_lost_and_made_in_vain_goes_on_with_it)
     cr_expect_eq(look(T0 + 9200, T0 + 9300), 0);
 }
 
+/* Of a server that goes on after a standstill, whose connections end one after the other. */
+Test(stillness, a_connection_that_is_lost_says_nothing_of_the_time_before_others_were_answered)
+{
+    pg_call_begin(&call, T0);
+    pg_call_begin(&other, T0);
+    cr_expect_eq(look(T0, T0 + 9000), 9);
+    pg_call_end(&call, T0 + 9000, true);
+    cr_expect_eq(look(T0 + 9050, T0 + 9100), 0);
+    pg_call_end(&other, T0 + 9150, false);
+    cr_expect_eq(look(T0 + 9200, T0 + 9000 + STILL), 0);
+    cr_expect_eq(look(T0 + 9000 + STILL, T0 + 9001 + STILL), STILL / 1000);
+}
+
 Test(stillness, a_process_that_stood_still_itself_does_not_blame_postgresql)
 {
     pg_call_begin(&call, T0);
